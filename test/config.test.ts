@@ -1,4 +1,5 @@
-// Settings: what is taken and what is refused. (test/cli/command-line: all mistakes are told at once, without their values.)
+// Which values settings accept and refuse. (test/cli/command-line: all mistakes are reported at once, without
+// their values.)
 
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
@@ -16,11 +17,10 @@ function refusal(env: Record<string, string>, names?: readonly SettingName[]): s
   return '';
 }
 
-t.test('without any setting there are the fallbacks, frozen', async (t) => {
+t.test('without any setting the config has the fallbacks, and is frozen', async (t) => {
   const config = readConfig({});
   t.match(config, { PORT: 8080, VISIT_ACCESS: 'session', KEY_PREFIX: 'wm', FLUSH_METRICS_PORT: undefined });
   t.same([config.API_KEYS, config.REDIS_URL, config.CLICKHOUSE_URL], [[], [], '']);
-  // As the contract says.
   t.match(config, {
     LINKED_SESSIONS: 'closed',
     RATE_LIMIT: 0,
@@ -43,12 +43,12 @@ t.test('without any setting there are the fallbacks, frozen', async (t) => {
   }
 });
 
-t.test('blank is not given, and blanks around a value are not part of it', async (t) => {
+t.test('a blank setting counts as missing, and blanks around a value are cut off', async (t) => {
   t.match(readConfig({ PORT: '', VISIT_ACCESS: '  ' }), { PORT: 8080, VISIT_ACCESS: 'session' });
   t.match(readConfig({ PORT: ' 9000 ', VISIT_ACCESS: 'key\n' }), { PORT: 9000, VISIT_ACCESS: 'key' });
 });
 
-t.test('a port that Kubernetes set for a Service of that name counts as not given', async (t) => {
+t.test('a port that Kubernetes sets for a Service of the same name counts as missing', async (t) => {
   const links = {
     CLICKHOUSE_PORT: 'tcp://10.43.0.7:8123',
     DASHBOARD_PORT: 'udp://10.43.0.8:8090',
@@ -70,7 +70,7 @@ t.test('a value in quotes is refused, whichever setting has it', async (t) => {
   t.match(readConfig({ SHOP_NAME: `Ann's "Best"` }), { SHOP_NAME: `Ann's "Best"` });
 });
 
-t.test("the shop's address is the service's own unless it is given", async (t) => {
+t.test("SHOP_URL is the service's own address unless it is set", async (t) => {
   t.equal(readConfig({}).SHOP_URL, 'http://localhost:8080');
   t.equal(readConfig({ PORT: '9000', SHOP_URL: ' ' }).SHOP_URL, 'http://localhost:9000');
   t.equal(readConfig({ PORT: '9000', SHOP_URL: 'https://a.example' }).SHOP_URL, 'https://a.example');
@@ -256,7 +256,7 @@ const VALUES: Readonly<Record<string, Values>> = {
   },
 };
 
-/** SHOPIFY_SECRET needs it. */
+/** SHOPIFY_SECRET needs SHOP_DOMAIN. */
 const SHOP = { SHOP_DOMAIN: 'shop.myshopify.com' };
 
 t.test('serve and start refuse SHOPIFY_SECRET without SHOP_DOMAIN, with one sentence', async (t) => {
@@ -272,7 +272,7 @@ t.test('serve and start refuse SHOPIFY_SECRET without SHOP_DOMAIN, with one sent
   }
 });
 
-t.test('every setting takes what is right and refuses what is wrong', async (t) => {
+t.test('every setting accepts right values and refuses wrong ones', async (t) => {
   t.same(Object.keys(VALUES).sort(), Object.keys(SETTINGS).sort(), 'a new setting gets its line above');
   for (const [name, { right, wrong }] of Object.entries(VALUES)) {
     const rows = Array.isArray(right) ? right.map((text) => [text, text]) : Object.entries(right);
@@ -283,13 +283,13 @@ t.test('every setting takes what is right and refuses what is wrong', async (t) 
   }
 });
 
-t.test('every setting is read by something', (t) => {
+t.test('every setting is read by some code', (t) => {
   const isList = (file: string) => ['config.ts', 'app/settings.ts', 'commands/help.ts'].includes(file);
   const code = readdirSync('src', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !isList(file))
     .map((file) => readFileSync(`src/${file}`, 'utf8').replace(/^\s*(\/\/|\/?\*).*$/gm, ''))
     .join('\n');
-  // As `config.NAME`, or taken out of a config by its name.
+  // As `config.NAME`, or by its name from a destructured config.
   for (const name of Object.keys(SETTINGS)) t.match(code, new RegExp(`(\\.|[{,]\\s*)${name}\\b`), name);
   t.end();
 });

@@ -1,4 +1,5 @@
-// README.md and docs/ say what is: tables, curl lines, links, kinds of keys and columns. UPDATE_DOCS=1 writes tables and answers.
+// README.md and docs/ agree with the code: tables, curl lines, links, kinds of keys and columns.
+// UPDATE_DOCS=1 writes tables and answers.
 
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -15,11 +16,14 @@ import { operationsOf } from './harness/operations.js';
 import { startTestRedis } from './harness/redis.js';
 import { checkSection, UPDATE } from './harness/sections.js';
 
-/** Run in this order: the answers in the second are those of a service that was asked the first. */
+/**
+ * Run in this order: the answers in the second file are those of a service that got the requests of the
+ * first.
+ */
 const WITH_CURL_LINES = ['README.md', 'docs/api.md'];
 const exec = promisify(execFile);
 
-t.test('README is a front door: fewer than 900 words', async (t) => {
+t.test('README.md has fewer than 900 words', async (t) => {
   const words = readFileSync('README.md', 'utf8').split(/\s+/).length;
   t.ok(words < 900, `${words} words`);
 });
@@ -30,7 +34,7 @@ const DOCUMENTS = ['.', 'docs', 'docs/shopify', 'deploy', 'bench', 'test'].flatM
     .map((name) => join(folder, name)),
 );
 
-t.test('what a document links to or names as a file is there', async (t) => {
+t.test('every link and file that a document names exists', async (t) => {
   for (const file of DOCUMENTS) {
     const text = readFileSync(file, 'utf8');
     for (const [, path = '', anchor] of text.matchAll(/\]\(([^)#:\s]*)(#[^)]*)?\)/g)) {
@@ -43,7 +47,7 @@ t.test('what a document links to or names as a file is there', async (t) => {
   }
 });
 
-t.test('the lists of settings are those of the code', async (t) => {
+t.test('docs/settings.md lists the settings of the code', async (t) => {
   for (const [group, settings] of Object.entries(SETTING_GROUPS)) {
     const lines = Object.entries(settings).map(([name, { fallback, about }]) =>
       fallback === '' ? `- \`${name}\`: ${about}` : `- \`${name}=${fallback}\`: ${about}`,
@@ -52,21 +56,21 @@ t.test('the lists of settings are those of the code', async (t) => {
   }
 });
 
-t.test('the list of packages is that of package.json', async (t) => {
+t.test('docs/architecture.md lists the packages of package.json', async (t) => {
   const architecture = readFileSync('docs/architecture.md', 'utf8');
   const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
   const names = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
   for (const name of names) t.ok(architecture.includes(`- \`${name}\``), name);
 });
 
-t.test('with a service', async (t) => {
+t.test('documents about a running service', async (t) => {
   const redis = await startTestRedis(t);
   const clickhouse = await startTestClickHouse(t, { databases: [SETTINGS.CLICKHOUSE_DATABASE.fallback] });
-  // SHOP_URL's default follows PORT, which is any free one here.
+  // SHOP_URL's default depends on PORT, and this test has any free port.
   const env = { CLICKHOUSE_URL: clickhouse.url, SHOP_URL: SETTINGS.SHOP_URL.fallback };
   const app = await startApp(t, redis, { env });
 
-  t.test('operations are listed by their callers, as in the API', async (t) => {
+  t.test('docs/api.md lists the operations by their callers, as the API has them', async (t) => {
     const { paths } = (await app.get('/openapi.json')).json;
     const byCaller = new Map<string, string[]>();
     for (const [path, methods] of Object.entries<Record<string, Described>>(paths)) {
@@ -81,7 +85,7 @@ t.test('with a service', async (t) => {
   });
 
   t.test(
-    'docs/api.md lists under "Sending again" which operations take, ignore and refuse an Idempotency-Key',
+    'docs/api.md says under "Sending again" which operations take, ignore and refuse an Idempotency-Key',
     async (t) => {
       const [, section = ''] =
         /^## Sending again\n(.*?)^## /ms.exec(readFileSync('docs/api.md', 'utf8')) ?? [];
@@ -98,7 +102,7 @@ t.test('with a service', async (t) => {
     },
   );
 
-  t.test('every curl line answers as it says', async (t) => {
+  t.test('every curl line of the documents has the printed answer', async (t) => {
     for (const file of WITH_CURL_LINES) {
       let lines = 0;
       for (const [, block = ''] of readFileSync(file, 'utf8').matchAll(/^```console\n(.*?)^```/gms)) {
@@ -154,7 +158,7 @@ function callers(security: Described['security']): string {
   return who.join(', ') || 'server';
 }
 
-/** Ids, codes and times are others each time; everything else is not. */
+/** Ids, codes and times differ from run to run; everything else is the same. */
 const OF_THIS_TIME =
   /(?<="(?:profileId|itemId|addedAt|updatedAt)":")[^"]+|(?<="(?:code|shareCode)":")[A-Za-z0-9_-]{8,}(?=")|(?<=\/wishlist\/share\/)[A-Za-z0-9_-]+/g;
 
@@ -162,7 +166,7 @@ function masked(text: string): string {
   return text.replace(OF_THIS_TIME, '…').trim();
 }
 
-/** An answer with the ids of the document, whose other answers go on with them. */
+/** An answer with the ids of the document, because its later answers use these ids. */
 function withIdsOf(expected: string, answer: string): string {
   const known = expected.match(OF_THIS_TIME) ?? [];
   let i = 0;
@@ -198,19 +202,19 @@ function schema(): Map<string, Set<string>> {
 t.test('docs/privacy.md lists every kind of key', async (t) => {
   const [, ofNobody = ''] = /^No visitor's data is in (.*?)\n\n/ms.exec(ofRedis) ?? [];
   const listed = [...namesOf(ofNobody), ...entriesOf(ofRedis).flatMap(({ names }) => names)];
-  // Others are said by their own entries.
+  // Kinds that contain other kinds; these have entries of their own.
   const kinds = Object.keys(createKeys('wm')).filter((kind) => !['allOf', 'ofKind'].includes(kind));
   t.same(listed.sort(), kinds.sort());
 });
 
-t.test('docs/privacy.md has every column of every table', async (t) => {
-  const told = entriesOf(ofClickHouse).map(({ names: [name], rest }) => [name, namesOf(rest).sort()]);
+t.test('docs/privacy.md lists every column of every table', async (t) => {
+  const listed = entriesOf(ofClickHouse).map(({ names: [name], rest }) => [name, namesOf(rest).sort()]);
   const there = [...schema()].map(([name, columns]) => [name, [...columns].sort()]);
   t.ok(there.length >= 2, 'the migrations were read');
-  t.same(told.sort(), there.sort());
+  t.same(listed.sort(), there.sort());
 });
 
-t.test('every table with rows of visitors is erased from', async (t) => {
+t.test('an erasure deletes from every table with rows of visitors', async (t) => {
   const ofVisitors = [...schema()]
     .filter(([, columns]) => ['profile_id', 'old_id', 'visitor', 'old'].some((name) => columns.has(name)))
     .map(([name]) => name);

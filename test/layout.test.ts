@@ -1,4 +1,5 @@
-// Our import and lint rules find what is planted against them: a mistyped rule would pass for ever. Also rules for scripts.
+// Our import and lint rules find planted violations: a mistyped rule would never fail. Also rules for Lua
+// scripts.
 
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
@@ -25,11 +26,14 @@ t.test('a test', async (t) => {
   ${assertion};
 });
 `;
+const asTitle = (title: string) => `import t from 'tap';
+t.test(${title}, async () => {});
+`;
 const asPattern = (pattern: string) => `export const pattern = ${pattern};\n`;
 const PROCESS = 'export const pid = process.pid;\n';
 const IMPORTED = "export { pid } from 'node:process';\n";
 
-/** Of dependency-cruiser: rule, file, source. */
+/** Rules of dependency-cruiser: rule, file, source. */
 const IMPORTS: readonly (readonly [string, string, string])[] = [
   ['visits-imports-only-down', 'src/visits/p1.ts', "import '../http/access.js';"],
   ['redis-imports-only-down', 'src/redis/p2.ts', "import type {} from '../app/serve.js';"],
@@ -44,7 +48,7 @@ const IMPORTS: readonly (readonly [string, string, string])[] = [
 ];
 const IMPORTED_FILES = ['http/access', 'app/serve', 'visits/visit-batch', 'extras/embedded/redis', 'utils'];
 
-/** Of biome: sources that a rule finds, and others that none does. */
+/** Rules of biome: sources that the rule refuses, and sources that it accepts. */
 const LINT: readonly {
   rule: RegExp;
   folder: string;
@@ -75,13 +79,19 @@ const LINT: readonly {
   },
   {
     rule: /plugin/,
+    folder: 'test/http',
+    refused: ["'it is'", "'That is', {}", '`its days`', '"what isn\'t"', "'one that is'"].map(asTitle),
+    accepted: ["'item'", "'one Redis'", "'a title that is fine'"].map(asTitle),
+  },
+  {
+    rule: /plugin/,
     folder: 'src/wishlist',
     refused: ['/^(.+)$/', '/a.b/gim', '/[.]x\\\\.y/', '/\\.x./u', '/[/.]./'].map(asPattern),
     accepted: ['/^(.+)$/s', '/\\.x[.]/', '/[^\\].]/', '/[^\\n]*/g'].map(asPattern),
   },
 ];
 
-t.test('each planted violation is found, and nothing else', async (t) => {
+t.test('each planted violation of a lint or import rule is found, and nothing else', async (t) => {
   const lint = LINT.flatMap(({ rule, folder, refused, accepted }) =>
     [...refused, ...accepted].map((source, i) => ({
       ...{ rule, source, file: `${folder}/lint${i}.ts`, isRefused: i < refused.length },
@@ -138,7 +148,7 @@ function describes(head: string, list: string, index: number): boolean {
   );
 }
 
-t.test('a script says its purpose, keys, arguments, answers and errors in its head', async (t) => {
+t.test('the head of every Lua script names its purpose, keys, arguments, answers and errors', async (t) => {
   const names = scriptNames();
   t.ok(names.includes('visits/countVisits') && names.includes('wishlist/changeItems'));
   for (const name of names) {
@@ -162,7 +172,7 @@ t.test('a script says its purpose, keys, arguments, answers and errors in its he
 
 const WHOLE =
   /\.(hgetall|hkeys|hvals|smembers)\(|(?<!Object)\.keys\([^)]|\.(zrange|lrange)\([^,]+, '?0'?, '?-1|call\('(HGETALL|HKEYS|HVALS|SMEMBERS|KEYS)'|'(ZRANGE|LRANGE)', [^,]+, 0, -1/i;
-/** Where they are allowed: what bounds the collection. */
+/** Files that may read a whole collection, with the bound of its size. */
 const BOUNDED: Readonly<Record<string, string>> = {
   'src/redis/node-markers.ts': 'a field for each master of the cluster',
   'src/extras/receivers/receivers.ts': 'at most 20 receivers',
@@ -172,7 +182,7 @@ const BOUNDED: Readonly<Record<string, string>> = {
   'lua/profiles/startMerge.lua': 'facts and addresses of one guest',
 };
 
-t.test('no command takes a whole collection, but those whose size is bounded', async (t) => {
+t.test('no command reads a whole collection unless its size is bounded', async (t) => {
   const files = [...(await readdir('src', { recursive: true })).map((file) => `src/${file}`)].filter((file) =>
     /(?<!dashboard\/page\/.+)\.ts$/.test(file),
   );

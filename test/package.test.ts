@@ -1,5 +1,6 @@
-// The package of `make package`: installed offline into an empty folder, small and complete, its commands run. Dependencies have
-// exact versions and digests, and no scripts. (test/docs.test.ts: each is named with its reason.)
+// The package of `make package`, installed offline into an empty folder: it is small and complete, and its
+// commands run. Dependencies have exact versions and digests, and no scripts. (test/docs.test.ts:
+// docs/architecture.md names each of them.)
 
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -22,7 +23,7 @@ const MOST_BYTES = 60e6;
 
 const linux = needs(process.platform === 'linux' ? undefined : 'the package is for Linux');
 
-t.test('the package', linux, async (t) => {
+t.test('the npm package', linux, async (t) => {
   const folder = await tempDir(t);
   const { PATH, HOME } = process.env;
   const { from } = await loadUws();
@@ -39,19 +40,22 @@ t.test('the package', linux, async (t) => {
   });
   const program = join(installed, 'node_modules/.bin/wishmeter');
 
-  t.test('has one uWebSockets.js, and no tests, tools or embedded ClickHouse', async (t) => {
-    const bytes = await sizeOf(installed);
-    t.ok(bytes <= MOST_BYTES, `${bytes} bytes`);
-    const files = await readdir(join(installed, 'node_modules/wishmeter'), { recursive: true });
-    const foreign =
-      /^(dist\/)?(test|bench)\/|^\.ci|^(?!node_modules|src\/extras\/storefront\/kit\/wishlist\.d\.ts$).*\.ts$|^node_modules\/(chdb|tap|typescript)\//;
-    const uws = /^node_modules\/(@[^/]+\/)?(uws-pack|uwebsockets\.js)$/i;
-    const [strangers, servers] = [foreign, uws].map((names) => files.filter((file) => names.test(file)));
-    t.same(strangers, []);
-    t.equal(servers?.length, 1);
-  });
+  t.test(
+    'the installed package has one uWebSockets.js, and no tests, tools or embedded ClickHouse',
+    async (t) => {
+      const bytes = await sizeOf(installed);
+      t.ok(bytes <= MOST_BYTES, `${bytes} bytes`);
+      const files = await readdir(join(installed, 'node_modules/wishmeter'), { recursive: true });
+      const foreign =
+        /^(dist\/)?(test|bench)\/|^\.ci|^(?!node_modules|src\/extras\/storefront\/kit\/wishlist\.d\.ts$).*\.ts$|^node_modules\/(chdb|tap|typescript)\//;
+      const uws = /^node_modules\/(@[^/]+\/)?(uws-pack|uwebsockets\.js)$/i;
+      const [strangers, servers] = [foreign, uws].map((names) => files.filter((file) => names.test(file)));
+      t.same(strangers, []);
+      t.equal(servers?.length, 1);
+    },
+  );
 
-  t.test('an embedded start says in one sentence what to install', async (t) => {
+  t.test('an embedded start of the installed package says in one sentence what to install', async (t) => {
     const ports = { PORT: '0', CLICKHOUSE_PORT: '0', DASHBOARD_PORT: '0' };
     const env = { PATH, HOST: '127.0.0.1', ...ports, DATA_DIR: join(folder, 'data') };
     const failed = await exec(program, ['start'], { env }).catch((error) => error);
@@ -62,7 +66,7 @@ t.test('the package', linux, async (t) => {
     );
   });
 
-  t.test('migrates, serves, flushes and shows the dashboard', async (t) => {
+  t.test('the installed package migrates, serves, flushes and shows the dashboard', async (t) => {
     const { clickhouse } = stores;
     const env = { ...stores.env, PATH, API_KEYS: KEY, REDIS_TIMEOUT_MS: '900' };
     const { stdout: migrated } = await exec(program, ['migrate'], { env });
@@ -164,7 +168,7 @@ const asked: Readonly<Record<string, string>> = {
   ...devDependencies,
 };
 
-t.test('every version that package.json asks for is exact, and is the one that is locked', (t) => {
+t.test('every version in package.json is exact, and equal to the locked one', (t) => {
   for (const [name, wanted] of Object.entries(asked)) {
     t.match(wanted, /^(npm:[@a-z/-]+@)?\d+\.\d+\.\d+$/, name);
     t.equal(packages[`node_modules/${name}`]?.version, wanted.replace(/^npm:.*@/, ''), name);
@@ -189,7 +193,8 @@ t.test('chdb is the one optional package, and no package runs a script when it i
   const scripted = Object.entries(packages).filter(
     ([, { hasInstallScript, dev }]) => hasInstallScript && !dev,
   );
-  // Scarf's would report the installation: package.json also switches it off. chdb's is `node -e ""`: it does nothing.
+  // Scarf's script would report the installation; package.json also switches it off. chdb's is `node -e ""`,
+  // which does nothing.
   t.same(
     scripted.map(([path]) => path),
     ['node_modules/@scarf/scarf', 'node_modules/chdb'],

@@ -1,4 +1,5 @@
-// `make` says what it does to the machine before it does it (`apt-get` here only notes its calls); a release needs a ready tree.
+// `make` says beforehand what it installs on the machine (`apt-get` here only notes its calls); a release
+// needs a ready tree.
 
 import { spawnSync } from 'node:child_process';
 import { cp, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
@@ -16,7 +17,7 @@ async function programs(dir: string, texts: Readonly<Record<string, string>>): P
     await writeFile(join(dir, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
 }
 
-t.test('what is about to be installed with apt-get is said before', async (t) => {
+t.test('.ci/apt-get-install says what it installs before it calls apt-get', async (t) => {
   const dir = await tempDir(t);
   const said = join(dir, 'said');
   await programs(dir, {
@@ -55,33 +56,37 @@ async function madeWith(t: Test, version: string, glibc = '2.41') {
   return { status, stderr, installs: (await readdir(dir)).includes('npm-called') };
 }
 
-t.test('a Node without a binary is refused before an installation', needsPrograms('make'), async (t) => {
-  const refused: readonly (readonly [version: string, glibc: string, sentence: RegExp])[] = [
-    ['18.20.0', '2.41', /needs Node 24.*this is v18\.20\.0\..*nvm install 24/],
-    ['20.11.1', '2.36', /needs Node 24.*this is v20\.11\.1\..*nvm install 22/],
-    ['21.7.0', '2.41', /no binary for Node v21\.7\.0: use Node 24/],
-    ['26.0.0', '2.36', /no binary for Node v26\.0\.0: use Node 22/],
-    ['24.1.0', '2.36', /^uWebSockets\.js for Node 24 needs glibc 2\.38 .*has 2\.36: use Node 22/],
-    ['24.1.0', '2.37', /^uWebSockets\.js for Node 24 needs glibc 2\.38 /],
-  ];
-  for (const [version, glibc, sentence] of refused) {
-    const { status, stderr, installs } = await madeWith(t, version, glibc);
-    t.not(status, 0, version);
-    const [first = '', ...others] = stderr.trim().split('\n');
-    t.match(first, sentence);
-    const isOneSentence = others.every((line) => line.startsWith('make: '));
-    t.ok(isOneSentence, stderr);
-    t.notOk(installs, `${version}: npm is not called`);
-  }
-  const own = `${(await readFile(join(ROOT, '.node-version'), 'utf8')).trim()}.0.0`;
-  for (const [version, glibc] of [
-    ['20.12.0', '2.36'],
-    ['22.0.0', '2.36'],
-    ['24.0.0', '2.38'],
-    [own, '2.41'],
-  ] as const)
-    t.ok((await madeWith(t, version, glibc)).installs, `Node ${version}, glibc ${glibc}: goes on to npm`);
-});
+t.test(
+  'make build refuses a Node without a binary of uWebSockets.js before it installs anything',
+  needsPrograms('make'),
+  async (t) => {
+    const refused: readonly (readonly [version: string, glibc: string, sentence: RegExp])[] = [
+      ['18.20.0', '2.41', /needs Node 24.*this is v18\.20\.0\..*nvm install 24/],
+      ['20.11.1', '2.36', /needs Node 24.*this is v20\.11\.1\..*nvm install 22/],
+      ['21.7.0', '2.41', /no binary for Node v21\.7\.0: use Node 24/],
+      ['26.0.0', '2.36', /no binary for Node v26\.0\.0: use Node 22/],
+      ['24.1.0', '2.36', /^uWebSockets\.js for Node 24 needs glibc 2\.38 .*has 2\.36: use Node 22/],
+      ['24.1.0', '2.37', /^uWebSockets\.js for Node 24 needs glibc 2\.38 /],
+    ];
+    for (const [version, glibc, sentence] of refused) {
+      const { status, stderr, installs } = await madeWith(t, version, glibc);
+      t.not(status, 0, version);
+      const [first = '', ...others] = stderr.trim().split('\n');
+      t.match(first, sentence);
+      const isOneSentence = others.every((line) => line.startsWith('make: '));
+      t.ok(isOneSentence, stderr);
+      t.notOk(installs, `${version}: npm is not called`);
+    }
+    const own = `${(await readFile(join(ROOT, '.node-version'), 'utf8')).trim()}.0.0`;
+    for (const [version, glibc] of [
+      ['20.12.0', '2.36'],
+      ['22.0.0', '2.36'],
+      ['24.0.0', '2.38'],
+      [own, '2.41'],
+    ] as const)
+      t.ok((await madeWith(t, version, glibc)).installs, `Node ${version}, glibc ${glibc}: goes on to npm`);
+  },
+);
 
 t.test('a release needs a clean tree, a changelog and a new version', needsPrograms('git'), async (t) => {
   const dir = await tempDir(t);
@@ -111,7 +116,7 @@ t.test('a release needs a clean tree, a changelog and a new version', needsProgr
 });
 
 t.test(
-  'make sql asks the demo while it is open, and DATA_DIR before it',
+  'make sql asks the database of a running demo, unless DATA_DIR is set',
   needsPrograms('make'),
   async (t) => {
     const dir = await tempDir(t);

@@ -1,4 +1,5 @@
-// A tick of the event loop: visits are looked up together, then the batches with them are sent, then answers are written.
+// A tick of the event loop: visits are looked up together, then their batches are sent, then answers are
+// written.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { performance } from 'node:perf_hooks';
@@ -9,19 +10,19 @@ let now = 0;
 performance.now = () => now;
 
 const read = () => new Promise((resolve) => setImmediate(resolve));
-/** Sockets are read twice. */
+/** Sockets are read twice in a tick. */
 const tick = async () => {
   await read();
   await read();
 };
 
-t.test('what two reads brought is looked up together, then sent, then answered, and each once', async (t) => {
+t.test('visits of two reads are looked up together, then sent, then answered, each once', async (t) => {
   const done: string[] = [];
   const answers = new TickQueue<string>('answer', (items) => done.push(`answered ${items}`));
   const lookUps = new TickQueue<string>('look-up', (items) => {
     done.push(`looked up ${items}`);
     atEndOfTick(() => done.push('sent'));
-    // As what is asked for by a promise is: it belongs into the same batch.
+    // A promise may ask for more at this point: it belongs to the same batch.
     void Promise.resolve().then(() => done.push('heard'));
   });
   answers.push('a');
@@ -38,7 +39,7 @@ t.test('what two reads brought is looked up together, then sent, then answered, 
   t.equal(done.length, 1);
 });
 
-t.test('answers alone are a tick of one read, and what comes then begins another', async (t) => {
+t.test('a tick with answers alone has one read, and later work begins another tick', async (t) => {
   const done: string[] = [];
   const answers = new TickQueue<string>('answer', (items) => done.push(`answered ${items}`));
   const lookUps = new TickQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
@@ -52,7 +53,7 @@ t.test('answers alone are a tick of one read, and what comes then begins another
   t.strictSame(done, ['answered a', 'looked up x']);
 });
 
-t.test('each batch is sent in the context of who put it off', async (t) => {
+t.test('each batch is sent in the async context of its caller', async (t) => {
   const context = new AsyncLocalStorage<string>();
   const sent: (string | undefined)[] = [];
   for (const name of ['a', 'b']) context.run(name, () => atEndOfTick(() => sent.push(context.getStore())));
@@ -60,16 +61,16 @@ t.test('each batch is sent in the context of who put it off', async (t) => {
   t.strictSame(sent, ['a', 'b']);
 });
 
-t.test('one more than a queue may hold makes it deal with all of them at once', async (t) => {
-  const dealt: number[][] = [];
-  const queue = new TickQueue<number>('look-up', (items) => dealt.push([...items]), 2);
+t.test('a queue that exceeds its limit is processed at once', async (t) => {
+  const processed: number[][] = [];
+  const queue = new TickQueue<number>('look-up', (items) => processed.push([...items]), 2);
   for (let i = 0; i < 4; i++) queue.push(i);
-  t.strictSame(dealt, [[0, 1, 2]]);
+  t.strictSame(processed, [[0, 1, 2]]);
   await tick();
-  t.strictSame(dealt, [[0, 1, 2], [3]]);
+  t.strictSame(processed, [[0, 1, 2], [3]]);
 });
 
-t.test('a read that took long is not followed by another one, and the next tick is as ever', async (t) => {
+t.test('a long read is not followed by a second one, and the next tick has two reads again', async (t) => {
   const done: string[] = [];
   atEndOfTick(() => done.push('sent'));
   now += 1;

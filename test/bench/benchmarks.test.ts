@@ -70,14 +70,14 @@ t.test('a slice is disturbed if more than 2 % was stolen or others took more tha
   t.ok(isDisturbed({ ...measured(1), refused: 1 }), 'or the server refused a request');
 });
 
-t.test('a ratio is of slices of one round, and both must be undisturbed', async (t) => {
+t.test('a ratio compares slices of one round, and only undisturbed ones', async (t) => {
   const ours = [measured(10), measured(500), measured(900), measured(40)];
   const theirs = [measured(5), measured(10, { others: 0.5 }), measured(1, { stolen: 0.5 }), measured(10)];
   const ratio = medianOf([ours, theirs], (a, b) => a.value / b.value);
   t.same(ratio, { value: 3, isDisturbed: false }, 'of 2 and 4');
 });
 
-t.test('if fewer than a third are undisturbed, all are taken and the figure is marked', async (t) => {
+t.test('a figure takes all slices and is marked if fewer than a third are undisturbed', async (t) => {
   const noisy = { others: 0.5 };
   const third = [measured(1), measured(2, noisy), measured(9, noisy)];
   t.same(

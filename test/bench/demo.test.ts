@@ -1,4 +1,5 @@
-// The demo: its proof can fail, a small afternoon goes well, and its history is marked as such and fills the dashboard.
+// The demo's proof can fail, a small afternoon has no wrong answer, and its history is marked as such and
+// fills the dashboard.
 
 import t from 'tap';
 import { runAfternoon } from '../../bench/demo/afternoon.js';
@@ -26,7 +27,7 @@ function diaryOf(number: number): Diary {
   return diary;
 }
 
-t.test('an event that is missing, doubled, changed or misplaced is told', async (t) => {
+t.test('the demo reports an event that is missing, doubled, changed or misplaced', async (t) => {
   const diary = diaryOf(7);
   diary.note('add', wish);
   diary.note('share');
@@ -46,28 +47,31 @@ t.test('an event that is missing, doubled, changed or misplaced is told', async 
   t.match(compareEvents(everyone, [add, share, { ...add, visitor: 8 }]), [/^visitor 8: add .* never/]);
 });
 
-t.test('what is refused for a while is sent again when Retry-After says, and is no fault', async (t) => {
-  const redis = await startTestRedis(t);
-  const app = await startApp(t, redis, { env: { RATE_LIMIT: '10' } });
-  const address = { url: `http://127.0.0.1:${app.port}`, key: KEY };
-  const { shop, book } = createHttpShop(address);
-  const counts = await Promise.all(Array.from({ length: 15 }, () => shop.visit(who, product)));
-  t.same(
-    counts.toSorted((a, b) => a - b),
-    Array.from({ length: 15 }, (_, i) => i + 1),
-  );
-  t.ok(book.retries > 0, `${book.retries} sent again`);
-  t.same([...book.refusals], []);
-});
+t.test(
+  'the demo sends a refused request again when Retry-After says, and does not call it a fault',
+  async (t) => {
+    const redis = await startTestRedis(t);
+    const app = await startApp(t, redis, { env: { RATE_LIMIT: '10' } });
+    const address = { url: `http://127.0.0.1:${app.port}`, key: KEY };
+    const { shop, book } = createHttpShop(address);
+    const counts = await Promise.all(Array.from({ length: 15 }, () => shop.visit(who, product)));
+    t.same(
+      counts.toSorted((a, b) => a - b),
+      Array.from({ length: 15 }, (_, i) => i + 1),
+    );
+    t.ok(book.retries > 0, `${book.retries} sent again`);
+    t.same([...book.refusals], []);
+  },
+);
 
-t.test('a wrong count is told', async (t) => {
+t.test('the demo reports a wrong count', async (t) => {
   const counts = new Check();
   counts.count(who, product, 2, 2);
   counts.count(who, product, 2, 3);
   t.match(counts, { checked: 2, wrong: [`s ${product.handle}: 3, not 2`] });
 });
 
-t.test('a real service', async (t) => {
+t.test('the demo on a real service', async (t) => {
   const { PATH, HOME, TMPDIR } = process.env;
   const service = await startService({ PATH, HOME, TMPDIR });
   t.teardown(() => service.stop());
@@ -75,7 +79,7 @@ t.test('a real service', async (t) => {
   const ask = async (query: string) =>
     (await (await client.query({ query, format: 'JSONEachRow' })).json()) as Record<string, unknown>[];
 
-  await t.test('a small afternoon is all true', async (t) => {
+  await t.test('a small afternoon of the demo has no wrong answer', async (t) => {
     const lines: string[] = [];
     const findings = await runAfternoon(
       service,
@@ -89,7 +93,7 @@ t.test('a real service', async (t) => {
   });
 
   await t.test(
-    'the history is weeks, with every row marked, and the same when it is made again',
+    "the demo's history is weeks of marked rows, and the same when it is made again",
     async (t) => {
       const now = Date.UTC(2026, 2, 1, 12);
       const counts = async (what: string) => {

@@ -1,5 +1,5 @@
-// `wishmeter backup` next to a running service, and `restore` on a Redis of another shape: what was acknowledged is there once.
-// (start.test.ts: of a running `start`, and into a DATA_DIR.)
+// `wishmeter backup` next to a running service, and `restore` on a Redis of another shape: acknowledged data
+// are there once. (start.test.ts: the backup of a running `start`, and a restore into a DATA_DIR.)
 
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ async function refused(
   t.match(said, { code: 1, stdout: '', stderr: why }, `${why}`);
 }
 
-t.test('a quiet deployment', async (t) => {
+t.test('backup and restore of a quiet deployment', async (t) => {
   const dir = await tempDir(t);
   const [folder, again] = [join(dir, 'backup'), join(dir, 'again')];
   const source = { redis: await startTestRedis(t), clickhouse, database: 'wishmeter' };
@@ -59,27 +59,30 @@ t.test('a quiet deployment', async (t) => {
   await close();
   t.not((await totalDays(client, Date.now() + 2 * QUIET_MS)).length, 0, 'some days have totals');
 
-  await t.test('a backup that can not be one is refused', async (t) => {
-    const failed = join(dir, 'failed');
-    const half = {
-      ...source,
-      clickhouse: await startClickHouseProxy(t, clickhouse.url, 'FROM events_stored FINAL'),
-    };
-    const body = `event_id\ttype\n1\tadd\n${exception(241, 'Memory limit exceeded', 'MEMORY_LIMIT_EXCEEDED')}`;
-    half.clickhouse.spoil({ forward: false, answer: { status: 200, body } });
-    await refused(t, 'backup', failed, half, /There is no backup.* broke off/);
-    t.notOk((await readdir(failed)).includes('manifest.json'));
-    await refused(t, 'restore', failed, source, /no backup, or an unfinished one/);
-    await refused(t, 'backup', folder, { ...source, database: 'nothing' }, /no database nothing/);
-    await refused(t, 'backup', folder, { ...source, redis: one.redis }, /holds no data/);
-    t.match(await runWell(t, 'backup', folder, source), /keys and \d+ rows, read back and whole\. Replies/);
-    await refused(t, 'backup', folder, source, /is not empty/);
-    t.equal((await stat(folder)).mode & 0o777, 0o700);
-    for (const name of await readdir(folder))
-      t.equal((await stat(join(folder, name))).mode & 0o777, 0o600, name);
-  });
+  await t.test(
+    'backup refuses a broken source and a folder that is not empty, and leaves no manifest',
+    async (t) => {
+      const failed = join(dir, 'failed');
+      const half = {
+        ...source,
+        clickhouse: await startClickHouseProxy(t, clickhouse.url, 'FROM events_stored FINAL'),
+      };
+      const body = `event_id\ttype\n1\tadd\n${exception(241, 'Memory limit exceeded', 'MEMORY_LIMIT_EXCEEDED')}`;
+      half.clickhouse.spoil({ forward: false, answer: { status: 200, body } });
+      await refused(t, 'backup', failed, half, /There is no backup.* broke off/);
+      t.notOk((await readdir(failed)).includes('manifest.json'));
+      await refused(t, 'restore', failed, source, /no backup, or an unfinished one/);
+      await refused(t, 'backup', folder, { ...source, database: 'nothing' }, /no database nothing/);
+      await refused(t, 'backup', folder, { ...source, redis: one.redis }, /holds no data/);
+      t.match(await runWell(t, 'backup', folder, source), /keys and \d+ rows, read back and whole\. Replies/);
+      await refused(t, 'backup', folder, source, /is not empty/);
+      t.equal((await stat(folder)).mode & 0o777, 0o700);
+      for (const name of await readdir(folder))
+        t.equal((await stat(join(folder, name))).mode & 0o777, 0o600, name);
+    },
+  );
 
-  await t.test('a target that is not empty, and a damaged file, is refused', async (t) => {
+  await t.test('restore refuses a target that is not empty, and a damaged file', async (t) => {
     await refused(t, 'restore', folder, { ...one, redis: source.redis }, /Redis is not empty/);
     await refused(t, 'restore', folder, { ...one, database: source.database }, /ClickHouse is not empty/);
     for (const name of await readdir(folder)) {
@@ -96,44 +99,54 @@ t.test('a quiet deployment', async (t) => {
     t.equal(await rowsOf(one, 'events_stored'), 0);
   });
 
-  await t.test('is the same on a cluster, and serves on', async (t) => {
-    const said = await runWell(t, 'restore', folder, cluster);
-    const into = `Restored into Redis ${cluster.redis.urls.map((url) => new URL(url).host).join(', ')}, keys ${PREFIX}:*; `;
-    const database = `ClickHouse ${new URL(clickhouse.url).host}, database ${cluster.database}.\n`;
-    t.equal(said.slice(0, said.indexOf('As of')), into + database);
-    t.match(said, /each found/);
-    t.same(await keysOf(cluster.redis), await keysOf(source.redis), 'every key, and no other');
-    t.same(await endsOf(t, cluster.redis), await endsOf(t, source.redis), 'each expires when it would have');
-    const answers = await viewsOf(clickhouse, source.database);
-    const empty = Object.keys(answers).filter((view) => answers[view] === '');
-    t.same(empty, ['share_opens', 'product_alerts'], 'every other view has rows');
-    t.same(await viewsOf(clickhouse, cluster.database), answers, 'the same rows');
-    const { app, close } = await startService(t, cluster);
-    t.equal(await app.shop.count({ customerId: '7' }), 5);
-    t.equal((await app.shop.items(nameOf(4))).length, 1);
-    t.equal((await app.get(`/wishlist/share/${code}`)).status, 200);
-    await app.shop.visit(nameOf(5));
-    await untilFlushed(cluster, 2 * GUESTS + 2);
-    t.equal(await app.shop.count(nameOf(5)), 3);
-    await close();
-  });
+  await t.test(
+    'a backup restored into a cluster has every key and row, and the service goes on',
+    async (t) => {
+      const said = await runWell(t, 'restore', folder, cluster);
+      const into = `Restored into Redis ${cluster.redis.urls.map((url) => new URL(url).host).join(', ')}, keys ${PREFIX}:*; `;
+      const database = `ClickHouse ${new URL(clickhouse.url).host}, database ${cluster.database}.\n`;
+      t.equal(said.slice(0, said.indexOf('As of')), into + database);
+      t.match(said, /each found/);
+      t.same(await keysOf(cluster.redis), await keysOf(source.redis), 'every key, and no other');
+      t.same(
+        await endsOf(t, cluster.redis),
+        await endsOf(t, source.redis),
+        'each expires when it would have',
+      );
+      const answers = await viewsOf(clickhouse, source.database);
+      const empty = Object.keys(answers).filter((view) => answers[view] === '');
+      t.same(empty, ['share_opens', 'product_alerts'], 'every other view has rows');
+      t.same(await viewsOf(clickhouse, cluster.database), answers, 'the same rows');
+      const { app, close } = await startService(t, cluster);
+      t.equal(await app.shop.count({ customerId: '7' }), 5);
+      t.equal((await app.shop.items(nameOf(4))).length, 1);
+      t.equal((await app.get(`/wishlist/share/${code}`)).status, 200);
+      await app.shop.visit(nameOf(5));
+      await untilFlushed(cluster, 2 * GUESTS + 2);
+      t.equal(await app.shop.count(nameOf(5)), 3);
+      await close();
+    },
+  );
 
-  await t.test('a restore that is disturbed fails, and succeeds on emptied databases', async (t) => {
-    await runWell(t, 'backup', again, cluster);
-    const disturbing = (async () => {
-      await until('rows are there', async () => (await rowsOf(one, 'deployment')) > 0);
-      await oneRedis.hset(`${PREFIX}:meta`, 'salt', 'of another one', 'schema', '1');
-    })();
-    await refused(t, 'restore', again, one, /Not restored\. Something else writes to this Redis/);
-    await disturbing;
-    await refused(t, 'restore', again, one, /is not empty/);
-    await oneRedis.flushall();
-    await sql(clickhouse.url, 'DROP DATABASE shop');
-    await runWell(t, 'restore', again, one);
-    t.same(await keysOf(one.redis), await keysOf(cluster.redis), 'from streams of three masters to one');
-  });
+  await t.test(
+    'a restore that is disturbed by other writes fails, and succeeds on emptied databases',
+    async (t) => {
+      await runWell(t, 'backup', again, cluster);
+      const disturbing = (async () => {
+        await until('rows are there', async () => (await rowsOf(one, 'deployment')) > 0);
+        await oneRedis.hset(`${PREFIX}:meta`, 'salt', 'of another one', 'schema', '1');
+      })();
+      await refused(t, 'restore', again, one, /Not restored\. Something else writes to this Redis/);
+      await disturbing;
+      await refused(t, 'restore', again, one, /is not empty/);
+      await oneRedis.flushall();
+      await sql(clickhouse.url, 'DROP DATABASE shop');
+      await runWell(t, 'restore', again, one);
+      t.same(await keysOf(one.redis), await keysOf(cluster.redis), 'from streams of three masters to one');
+    },
+  );
 
-  await t.test('one database is lost, and the other stays as it is', async (t) => {
+  await t.test('restore --only replaces one lost database, and leaves the other as it is', async (t) => {
     const only = (which: string, where: Deployment) =>
       runHere('restore', ['--only', which, folder], settingsOf(where));
     const newRedis = { ...source, redis: await startTestRedis(t) };
@@ -157,7 +170,7 @@ t.test('a quiet deployment', async (t) => {
   });
 });
 
-t.test('under load nothing acknowledged before is lost or doubled', async (t) => {
+t.test('a backup under load has everything that was acknowledged before it, once', async (t) => {
   const source = { redis: await startTestCluster(t), clickhouse, database: 'load' };
   const { app, close } = await startService(t, source);
   const { shop } = app;
@@ -198,7 +211,7 @@ t.test('under load nothing acknowledged before is lost or doubled', async (t) =>
     t.equal(await restored.app.shop.count(nameOf(i)), 1);
     t.equal((await restored.app.shop.items(nameOf(i))).length, 1);
   }
-  // Those whose login came too late for the backup log in again; it adds nothing to the others.
+  // Guests whose login came too late for the backup log in again; for the others it changes nothing.
   for (let n = 0; n < LATE; n++) await login(restored.app.shop, n);
   let sum = 0;
   for (let n = 0; n < 8; n++) sum += await restored.app.shop.count({ customerId: `c-${n}` });

@@ -1,4 +1,4 @@
-// A service on databases that `wishmeter backup` and `wishmeter restore` are run on, and all that these hold.
+// A service on databases to back up and restore, and reads of everything that they hold.
 
 import { pino } from 'pino';
 import type { Test } from 'tap';
@@ -69,7 +69,7 @@ export async function liveThrough({ shop, post }: TestApp): Promise<void> {
   await post('/profile', { identity: nameOf(3), email: 'ann@shop.example' });
 }
 
-/** All rows of each view but of the questions, which read nothing else. */
+/** All rows of each view. Questions are left out: they read only these views. */
 export async function viewsOf(clickhouse: Pick<EmbeddedClickHouse, 'url'>, database: string) {
   const views = loadViews().filter(({ name }) => !QUESTIONS.some((question) => question === name));
   const rows = views.map(async (view) => {
@@ -82,7 +82,7 @@ export async function viewsOf(clickhouse: Pick<EmbeddedClickHouse, 'url'>, datab
 
 const isShortLived = (key: string) => key.includes(':channel:');
 
-/** All that Redis holds, but for answers that nobody waits for any more; of pending operations not when they are due. */
+/** Everything in Redis but replies of sender channels, and the times when pending operations are due. */
 export async function keysOf(redis: TestRedis) {
   const dump = Object.entries(await dumpRedis(redis, PREFIX));
   const timeless = ([key, value]: (typeof dump)[number]) =>

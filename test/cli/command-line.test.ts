@@ -41,15 +41,15 @@ t.test('--help of a command says what it does and reads, and starts nothing', as
       else t.equal(ifEmpty[url], undefined, `${name}: ${url}`);
     t.equal(text.includes('if empty, start runs its own'), name === 'start', name);
   }
-  // Settings that nothing could start with: they are not even read.
+  // Nothing could start with these settings: help does not read them.
   const env = { PORT: 'none', DATA_DIR: '/dev/null/none' };
   for (const args of [
     ['start', '-h'],
     ['help', 'start'],
     ['start', '--help'],
   ]) {
-    const told = await wishmeter({ args, env });
-    t.match(told, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
+    const printed = await wishmeter({ args, env });
+    t.match(printed, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
   }
 });
 t.test('help names every command and every setting', async (t) => {
@@ -64,7 +64,7 @@ t.test('help names every command and every setting', async (t) => {
   for (const { about } of [...Object.values(COMMAND_LINES), ...Object.values(SETTINGS)])
     t.ok(words(stdout).includes(words(about)), about);
 });
-t.test('a command line that makes no sense is exit code 2 and the usage, on stderr', async (t) => {
+t.test('a wrong command line prints the usage on stderr, with exit code 2', async (t) => {
   for (const args of [
     [],
     ['toString'],
@@ -82,14 +82,14 @@ t.test('a command line that makes no sense is exit code 2 and the usage, on stde
     t.notMatch(stderr, NO_STACK);
   }
 });
-t.test('what is not taken is named, and where settings come from is said', async (t) => {
+t.test('an unknown option is named, and the error says where settings come from', async (t) => {
   const { stderr } = await wishmeter({ args: ['start', '--port=9000'] });
   t.match(
     stderr,
     /^wishmeter: start: Unknown option '--port'\. Settings come from the environment, as in PORT=/,
   );
 });
-t.test('all wrong settings are told at once, without their values', async (t) => {
+t.test('all wrong settings are reported at once, without their values', async (t) => {
   const env = {
     ...{ PORT: '99999', WORKERS: 'many', API_KEYS: 'sécret-with-hunter2', REDIS_URL: 'http://u:hunter2@h' },
     ...{ CLICKHOUSE_URL: 'ftp://u:hunter2@h' },
@@ -104,7 +104,7 @@ t.test('all wrong settings are told at once, without their values', async (t) =>
   const sql = await wishmeter({ args: ['sql', 'SELECT 1'], env });
   t.match(sql, { code: 1, stderr: /^wishmeter: Wrong settings: [^\n]*\n$/ }, 'a command has no log');
 });
-t.test('a process names in its log, once, what is misspelt, not read, or set by Kubernetes', async (t) => {
+t.test('a process logs once which settings are misspelt, not read, or set by Kubernetes', async (t) => {
   const redis = await startTestRedis(t);
   const env = {
     REDIS_URL: redis.url,
@@ -130,7 +130,7 @@ t.test('a process names in its log, once, what is misspelt, not read, or set by 
   );
   t.notMatch(running.stdout(), /sk_0123|hunter2/);
 
-  // What a command prints is its answer alone; a wrong setting that it does not read does not stop it.
+  // A command prints only its answer, and ignores wrong settings that it does not read.
   const wrong = { ...env, PORT: 'none', DASHBOARD_TOKEN: 'short' };
   t.match(await wishmeter({ args: ['dead'], env: wrong }), { code: 0, stdout: '', stderr: '' });
   const port = { CLICKHOUSE_PORT: 'tcp://10.43.0.7:8123', CLICKHOUSE_URL: 'http://127.0.0.1:1' };
@@ -162,7 +162,7 @@ t.test('a command without the database that it needs says so in one sentence', a
     t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
   }
 });
-t.test('a Node or a glibc that will not do is one sentence that says what to use', async (t) => {
+t.test('an unsupported Node or glibc ends the process with one sentence that says what to use', async (t) => {
   const missing = 'uWebSockets\\.js has no binary [^\\n]+: use Node 24 [^\\n]+, or Node 20 or 22';
   const oldGlibc = 'uWebSockets\\.js needs glibc 2\\.38 [^\\n]+ is older: use Node 20 or 22';
   const version = (name: string, value: string) =>
@@ -182,7 +182,7 @@ t.test('a Node or a glibc that will not do is one sentence that says what to use
     t.match(failureIn(ended.stderr), new RegExp(`^${sentence}\\.$`));
   }
 });
-t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
+t.test('the error says what to install if the package has only the newer uWebSockets.js', (t) => {
   const missing = "Cannot find package 'uWebSockets.js' imported from x";
   const oldGlibc = whyNoneLoads(["version `GLIBC_2.38' not found", missing]);
   t.match(oldGlibc, /needs glibc 2\.38 .*npm install uWeb\S+@npm:uws-pack@/);
@@ -190,7 +190,7 @@ t.test('where the package has only the newer uWebSockets.js, the sentence says w
   t.match(noBinary, /no binary .*npm install uWeb\S+@npm:uws-pack@/);
   t.end();
 });
-t.test('no setting is without a command that lists it', (t) => {
+t.test('every setting is listed by some command', (t) => {
   const listed = new Set<SettingName>(Object.values(COMMAND_LINES).flatMap(({ settings }) => [...settings]));
   t.same([...listed].sort(), ALL_SETTINGS.toSorted());
   t.end();
@@ -208,7 +208,7 @@ async function counts(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
   }
   t.equal((await ask(Number(port), 'GET', '/readyz')).status, 200);
 }
-t.test('serve answers a browser with 5 KB of cookies, and headers over 16 KiB get 431', async (t) => {
+t.test('serve accepts 5 KB of cookies, and answers headers over 16 KiB with 431', async (t) => {
   const env = { ...SERVE, REDIS_URL: (await startTestRedis(t)).url };
   const { logged } = runWishmeter(t, { args: ['serve'], env });
   const { port } = await logged('serving');
@@ -239,40 +239,50 @@ const trusting = ({ authority }: TestCertificate) => ({ NODE_EXTRA_CA_CERTS: aut
 const UNKNOWN_AUTHORITY =
   /certificate is of an authority that Node does not know; set NODE_EXTRA_CA_CERTS .*\(SELF_SIGNED_CERT_IN_CHAIN\)/;
 const OTHER_NAME = /certificate is for another name.*ERR_TLS_CERT_ALTNAME_INVALID/;
-t.test('a cluster behind TLS, with a certificate for a name', async (t) => {
-  const tls = await makeCertificate(t, 'DNS:localhost');
-  const { urls } = await startTestCluster(t, { tls });
-  const REDIS_URL = urls.join(',');
-  await counts(t, { REDIS_URL: urls[0], ...trusting(tls) });
-  for (const url of [REDIS_URL, urls[0]]) t.match(await sentenceOf(t, { REDIS_URL: url }), UNKNOWN_AUTHORITY);
-  const byAddress = REDIS_URL.replaceAll('localhost', '127.0.0.1');
-  t.match(await sentenceOf(t, { REDIS_URL: byAddress, ...trusting(tls) }, inProcess), OTHER_NAME);
-});
-t.test('a certificate that does not fit the addresses which the nodes tell is the reason', async (t) => {
+t.test(
+  'serve uses a cluster behind TLS by the name in its certificate, and explains other certificates',
+  async (t) => {
+    const tls = await makeCertificate(t, 'DNS:localhost');
+    const { urls } = await startTestCluster(t, { tls });
+    const REDIS_URL = urls.join(',');
+    await counts(t, { REDIS_URL: urls[0], ...trusting(tls) });
+    for (const url of [REDIS_URL, urls[0]])
+      t.match(await sentenceOf(t, { REDIS_URL: url }), UNKNOWN_AUTHORITY);
+    const byAddress = REDIS_URL.replaceAll('localhost', '127.0.0.1');
+    t.match(await sentenceOf(t, { REDIS_URL: byAddress, ...trusting(tls) }, inProcess), OTHER_NAME);
+  },
+);
+t.test('serve blames the certificate if it does not fit the addresses of the nodes', async (t) => {
   const tls = await makeCertificate(t, 'DNS:localhost');
   const { urls } = await startTestCluster(t, { tls, endpoint: 'ip' });
   t.match(await sentenceOf(t, { REDIS_URL: urls.join(','), ...trusting(tls) }, inProcess), OTHER_NAME);
 });
-t.test('a cluster', async (t) => {
-  const { urls } = await startTestCluster(t);
-  await counts(t, { REDIS_URL: `redis://127.0.0.1:1,${urls[2]}` });
-  const userOf = (rights: readonly string[], name: string) =>
-    Promise.all(urls.map((url) => connectTo(t, url).call('ACL', 'SETUSER', name, ...rights)));
-  await userOf(['on', '>secret', '~*', '&*', '+@all', '-cluster|slots'], 'half');
-  const as = (user: string) => urls.map((url) => url.replace('//', `//${user}@`)).join(',');
-  for (const [user, sentence] of [
-    ['half:wrong', /does not accept the user or the password of REDIS_URL \(WRONGPASS /],
-    ['half:secret', /user of REDIS_URL lacks a permission; .* \(NOPERM .*cluster\|slots/],
-  ] as const)
-    t.match(await sentenceOf(t, { REDIS_URL: as(user) }), sentence);
-});
-t.test('one server', async (t) => {
-  const redis = await startTestRedis(t);
-  const node = connectTo(t, redis.url);
-  await node.call('ACL', 'SETUSER', 'half', 'on', '>secret', '~*', '&*', '+@all', '-eval', '-evalsha');
-  const as = (user: string) => redis.url.replace('//', `//${user}@`);
-  t.match(await sentenceOf(t, { REDIS_URL: as('half:wrong') }), /WRONGPASS/);
-  t.match(await sentenceOf(t, { REDIS_URL: as('half:secret') }), /lacks a permission; .*NOPERM .*eval/);
-  const twice = await sentenceOf(t, { REDIS_URL: `${redis.url},${redis.url}` });
-  t.match(twice, /names several servers, and they are no Redis Cluster/);
-});
+t.test(
+  'serve starts if one URL of a cluster answers, and explains a wrong password or a missing permission',
+  async (t) => {
+    const { urls } = await startTestCluster(t);
+    await counts(t, { REDIS_URL: `redis://127.0.0.1:1,${urls[2]}` });
+    const userOf = (rights: readonly string[], name: string) =>
+      Promise.all(urls.map((url) => connectTo(t, url).call('ACL', 'SETUSER', name, ...rights)));
+    await userOf(['on', '>secret', '~*', '&*', '+@all', '-cluster|slots'], 'half');
+    const as = (user: string) => urls.map((url) => url.replace('//', `//${user}@`)).join(',');
+    for (const [user, sentence] of [
+      ['half:wrong', /does not accept the user or the password of REDIS_URL \(WRONGPASS /],
+      ['half:secret', /user of REDIS_URL lacks a permission; .* \(NOPERM .*cluster\|slots/],
+    ] as const)
+      t.match(await sentenceOf(t, { REDIS_URL: as(user) }), sentence);
+  },
+);
+t.test(
+  'serve explains a wrong password, a missing permission, and URLs of several single servers',
+  async (t) => {
+    const redis = await startTestRedis(t);
+    const node = connectTo(t, redis.url);
+    await node.call('ACL', 'SETUSER', 'half', 'on', '>secret', '~*', '&*', '+@all', '-eval', '-evalsha');
+    const as = (user: string) => redis.url.replace('//', `//${user}@`);
+    t.match(await sentenceOf(t, { REDIS_URL: as('half:wrong') }), /WRONGPASS/);
+    t.match(await sentenceOf(t, { REDIS_URL: as('half:secret') }), /lacks a permission; .*NOPERM .*eval/);
+    const twice = await sentenceOf(t, { REDIS_URL: `${redis.url},${redis.url}` });
+    t.match(twice, /names several servers, and they are no Redis Cluster/);
+  },
+);

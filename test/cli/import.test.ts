@@ -48,14 +48,14 @@ async function eventsOf(customerId: string): Promise<string[]> {
   return rows === '' ? [] : rows.split('\n').map((line) => line.replaceAll('\t', ' '));
 }
 
-/** Resolves when ClickHouse answers so: tables that rows feed are filled a moment after `events`. */
+/** Waits for this answer: tables fed by rows are filled a moment after `events`. */
 const answers = (query: string, expected: string) =>
   until(`${query}: ${expected}`, async () => (await ask(query)) === expected);
 
 const briefly = (items: { productId: string; addedAt: string }[]) =>
   items.map(({ productId, addedAt }) => `${productId} ${addedAt}`);
 
-t.test('an old item is listed and counted at its date, once, and no receiver hears of it', async (t) => {
+t.test('an imported item is listed and counted at its old date, once, and no receiver gets it', async (t) => {
   const tool = await startTool(t);
   const receivers = async (...args: string[]) =>
     JSON.parse((await runHere('receivers', args, { DATA_DIR: dir, ...ALERTS })).stdout);
@@ -92,7 +92,7 @@ t.test('an old item is listed and counted at its date, once, and no receiver hea
   await receivers('pause', id);
 });
 
-t.test('run again it changes nothing, also of what was removed since', async (t) => {
+t.test('a repeated import changes nothing, and brings no removed item back', async (t) => {
   const file = csv(row('200', '1'), row('200', '2'), row('200', '3'));
   await run(file);
   await shop.remove({ customerId: '200' }, { productId: '2' });
@@ -105,7 +105,7 @@ t.test('run again it changes nothing, also of what was removed since', async (t)
   t.same(await eventsOf('200'), events);
 });
 
-t.test('an item that is there keeps its fields and gets the earlier date', async (t) => {
+t.test('an import keeps the fields of an existing item, and gives it the earlier date', async (t) => {
   await shop.add(
     { customerId: '300', sessionId: 's-300' },
     { productId: '1', productTitle: 'Own', price: '1.00' },
@@ -130,7 +130,7 @@ t.test('an item that is there keeps its fields and gets the earlier date', async
   t.equal((await eventsOf('300')).filter((one) => one.startsWith('import add 2')).length, 1, 'once');
 });
 
-t.test('a dry run says what would be done, and changes nothing', async (t) => {
+t.test('a dry run of an import says what would be done, and changes nothing', async (t) => {
   await run(csv(row('400', '1')));
   const file = csv(
     ...[row('400', '1'), row('400', '2'), 'x', row('400', '3', 'yesterday', 'free')],
@@ -154,7 +154,7 @@ t.test('a dry run says what would be done, and changes nothing', async (t) => {
   t.equal((await shop.items({ customerId: '401' })).length, 5, 'MAX_ITEMS');
 });
 
-t.test('stopped and killed in the middle, and run again: each item is there once', async (t) => {
+t.test('an import that is stopped, killed and run again adds each item once', async (t) => {
   const file = join(await tempDir(t), 'old.csv');
   const rows = Array.from({ length: 12_000 }, (_, i) => row(`k-${i % 4_000}`, `${Math.floor(i / 4_000)}`));
   await writeFile(file, csv(...rows));
@@ -178,78 +178,88 @@ t.test('stopped and killed in the middle, and run again: each item is there once
   t.equal(await ask("SELECT uniqExact(event_id) FROM events WHERE customer_id LIKE 'k-%'"), `${rows.length}`);
 });
 
-t.test('on a cluster, while its visitors add and remove the same items, each is imported once', async (t) => {
-  const cluster = await startTestCluster(t);
-  const app = await startApp(t, cluster);
-  const visitors = Array.from({ length: 450 }, (_, i) =>
-    i % 2 === 0 ? { customerId: `both-${i}` } : { sessionId: `both-${i}` },
-  );
-  const file = join(await tempDir(t), 'old.csv');
-  const rows = visitors.map(({ customerId, sessionId }) =>
-    customerId ? row(customerId, '1') : `,${row(sessionId as string, '1').replace(',,', ',')}`,
-  );
-  await writeFile(file, csv(...rows));
-  const env = { REDIS_URL: cluster.urls.join(','), KEY_PREFIX: app.prefix };
-  const importOnce = () => wishmeter({ args: ['import', file], env });
-  const read = async () => {
-    const events = await rowsOf(cluster, app);
-    return Promise.all(
-      visitors.map(async (visitor, i) => ({
-        items: await app.shop.items(visitor),
-        events: events.filter((event) => [event['customer_id'], event['session_id']].includes(`both-${i}`)),
-      })),
+t.test(
+  'an import on a cluster adds each item once while visitors add and remove the same items',
+  async (t) => {
+    const cluster = await startTestCluster(t);
+    const app = await startApp(t, cluster);
+    const visitors = Array.from({ length: 450 }, (_, i) =>
+      i % 2 === 0 ? { customerId: `both-${i}` } : { sessionId: `both-${i}` },
     );
-  };
+    const file = join(await tempDir(t), 'old.csv');
+    const rows = visitors.map(({ customerId, sessionId }) =>
+      customerId ? row(customerId, '1') : `,${row(sessionId as string, '1').replace(',,', ',')}`,
+    );
+    await writeFile(file, csv(...rows));
+    const env = { REDIS_URL: cluster.urls.join(','), KEY_PREFIX: app.prefix };
+    const importOnce = () => wishmeter({ args: ['import', file], env });
+    const read = async () => {
+      const events = await rowsOf(cluster, app);
+      return Promise.all(
+        visitors.map(async (visitor, i) => ({
+          items: await app.shop.items(visitor),
+          events: events.filter((event) => [event['customer_id'], event['session_id']].includes(`both-${i}`)),
+        })),
+      );
+    };
 
-  let hasEnded = false;
-  const importing = importOnce().finally(() => {
-    hasEnded = true;
-  });
-  const change = async (first: number) => {
-    for (let i = first; !hasEnded; i += 7) {
-      const act = i % 3 === 0 ? app.shop.remove : app.shop.add;
-      await act(visitors[i % visitors.length] as object, { productId: '1' });
-    }
-  };
-  await Promise.all(Array.from({ length: 16 }, (_, i) => change(i * 97)));
-  t.match(await importing, { code: 0, stderr: '' });
+    let hasEnded = false;
+    const importing = importOnce().finally(() => {
+      hasEnded = true;
+    });
+    const change = async (first: number) => {
+      for (let i = first; !hasEnded; i += 7) {
+        const act = i % 3 === 0 ? app.shop.remove : app.shop.add;
+        await act(visitors[i % visitors.length] as object, { productId: '1' });
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, (_, i) => change(i * 97)));
+    t.match(await importing, { code: 0, stderr: '' });
 
-  const found = await read();
-  const wrong = found.filter(({ items, events }) => {
-    const isImportedOnce = events.filter(({ origin }) => origin === 'import').length === 1;
-    const isOnList = events.at(-1)?.type === 'add';
-    const isEarlier = events.some(({ type }) => type === 'remove') || items[0]?.addedAt === MARCH;
-    return !isImportedOnce || items.length !== (isOnList ? 1 : 0) || !isEarlier;
-  });
-  t.same(wrong, []);
-  const changed = found.filter(({ events }) => events.length > 1);
-  t.equal(
-    new Set(changed.map(({ events }) => events[0]?.origin)).size,
-    2,
-    'changes before and after the import of their item',
-  );
-  t.match(await importOnce(), { code: 0, stdout: /imported before/ });
-  t.same(await read(), found, 'run again it changes nothing');
-});
+    const found = await read();
+    const wrong = found.filter(({ items, events }) => {
+      const isImportedOnce = events.filter(({ origin }) => origin === 'import').length === 1;
+      const isOnList = events.at(-1)?.type === 'add';
+      const isEarlier = events.some(({ type }) => type === 'remove') || items[0]?.addedAt === MARCH;
+      return !isImportedOnce || items.length !== (isOnList ? 1 : 0) || !isEarlier;
+    });
+    t.same(wrong, []);
+    const changed = found.filter(({ events }) => events.length > 1);
+    t.equal(
+      new Set(changed.map(({ events }) => events[0]?.origin)).size,
+      2,
+      'changes before and after the import of their item',
+    );
+    t.match(await importOnce(), { code: 0, stdout: /imported before/ });
+    t.same(await read(), found, 'run again it changes nothing');
+  },
+);
 
-t.test('addresses lead to customers by a file; what stays is listed', async (t) => {
-  const old = `email,product_id,url,title,price,added\n${['A@x.example', 'b@x.example', 'c@x.example']
-    .map(
-      (email, i) => `${email},1,https://shop.example/products/red-shoe?variant=${i},Red shoe,1.00,2024-03-05`,
-    )
-    .join('\n')}\n`;
-  t.match(await run(old), { code: 1, stdout: /line 2: only an e-mail address .*A@x.example.*--emails/ });
-  const emails = join(await tempDir(t), 'customers.csv');
-  await writeFile(
-    emails,
-    "Customer ID;Email\n'500;a@X.example\n501;b@x.example\n502;b@x.example\n501;B@x.example\n",
-  );
-  const { stdout } = await run(old, '--emails', emails);
-  t.match(stdout, /line 3: two customers have it in .*: b@x\.example\nline 4: no customer has it in .*: c@x/);
-  t.match(await shop.items({ customerId: '500' }), [{ productId: '1', productHandle: 'red-shoe' }]);
-});
+t.test(
+  'an import maps e-mail addresses to customers by a file, and lists rows without a customer',
+  async (t) => {
+    const old = `email,product_id,url,title,price,added\n${['A@x.example', 'b@x.example', 'c@x.example']
+      .map(
+        (email, i) =>
+          `${email},1,https://shop.example/products/red-shoe?variant=${i},Red shoe,1.00,2024-03-05`,
+      )
+      .join('\n')}\n`;
+    t.match(await run(old), { code: 1, stdout: /line 2: only an e-mail address .*A@x.example.*--emails/ });
+    const emails = join(await tempDir(t), 'customers.csv');
+    await writeFile(
+      emails,
+      "Customer ID;Email\n'500;a@X.example\n501;b@x.example\n502;b@x.example\n501;B@x.example\n",
+    );
+    const { stdout } = await run(old, '--emails', emails);
+    t.match(
+      stdout,
+      /line 3: two customers have it in .*: b@x\.example\nline 4: no customer has it in .*: c@x/,
+    );
+    t.match(await shop.items({ customerId: '500' }), [{ productId: '1', productHandle: 'red-shoe' }]);
+  },
+);
 
-t.test('files as programs write them', async (t) => {
+t.test('an import reads JSON lines, semicolons, tabs, and files of Excel', async (t) => {
   const product_id = 'gid://shopify/Product/61';
   const json = { customerId: 600, product_id, Handle: 'h', title: 'T', price: 30 };
   const lines = [
@@ -297,7 +307,7 @@ t.test('an import of more rows of a visitor than fit in memory keeps each earlie
   t.same([items.length, new Set(items.map(({ addedAt }) => addedAt))], [5, new Set([ONE])]);
 });
 
-t.test('what is no such file is refused in a sentence, before anything changes', async (t) => {
+t.test('an import refuses a file of another format with one sentence, before anything changes', async (t) => {
   const latin = Buffer.concat([
     Buffer.from(csv(row('700', '1'))),
     Buffer.from('700,,2,,caf\xe9,x,1.00,2024-01-01\n', 'latin1'),
@@ -331,7 +341,7 @@ t.test('what is no such file is refused in a sentence, before anything changes',
   t.same(await shop.items({ customerId: '700' }), []);
 });
 
-t.test('every fault of a line is named', async (t) => {
+t.test('an import names every fault of a line', async (t) => {
   const faulty = async (name: string, fault: RegExp, changes: Record<string, string>) => {
     const item = { productId: '1', handle: 'h', title: 't', price: '1' };
     const given = Object.entries({ customerId: '800', ...item, added: '2024-01-01', ...changes });
@@ -347,7 +357,7 @@ t.test('every fault of a line is named', async (t) => {
   await faulty('half a piece', /quantity must be integer/, { quantity: '1.5' });
 });
 
-t.test('who is being erased is left out', async (t) => {
+t.test('an import leaves out a visitor who is being erased', async (t) => {
   await run(csv(row('900', '1')));
   await shop.erase({ customerId: '900' });
   t.match(await run(csv(row('900', '1'), row('901', '1'))), {
@@ -356,7 +366,7 @@ t.test('who is being erased is left out', async (t) => {
   t.same(await shop.items({ customerId: '900' }), []);
 });
 
-t.test('an old price is no price of today, whoever told that', async (t) => {
+t.test('an imported price gives way to a later one, even from a browser', async (t) => {
   await run(csv(row('1000', '77', MARCH, '100')));
   const price = "SELECT price_now FROM product_variants WHERE product_id = '77'";
   await answers(price, '100'); // the only one that is known
@@ -368,10 +378,10 @@ t.test('an old price is no price of today, whoever told that', async (t) => {
   };
   const insert = `INSERT INTO events_stored FORMAT JSONEachRow ${JSON.stringify(line)}`;
   t.match(await runHere('sql', ['--write', insert], { DATA_DIR: dir }), { code: 0, stderr: '' });
-  await answers(price, '80'); // a browser’s, of later
+  await answers(price, '80'); // the later price, from a browser
 });
 
-t.test("while a shop's visitors are being erased, none is imported", async (t) => {
+t.test('an import adds nobody while the visitors of the shop are being erased', async (t) => {
   const headers = { 'content-type': 'application/json', 'x-api-key': await apiKey(dir) };
   const redact = await fetch(`${service.url}/webhook/shop/redact`, { method: 'POST', headers, body: '{}' });
   t.equal(redact.status, 200);
@@ -381,7 +391,7 @@ t.test("while a shop's visitors are being erased, none is imported", async (t) =
   });
 });
 
-t.test('no name of a column is two fields', (t) => {
+t.test('every column name of an import means one field', (t) => {
   const names = Object.values(IMPORT_NAMES).flat();
   t.equal(new Set(names).size, names.length);
   for (const name of names) t.match(name, /^[a-z]+$/);

@@ -1,4 +1,5 @@
-// Commands that end by themselves, in this process: what the command line would say, without the start of a process for each.
+// Runs commands that end by themselves in this process, as the command line would, without starting a process
+// for each.
 
 import { PassThrough, Readable } from 'node:stream';
 import { pino } from 'pino';

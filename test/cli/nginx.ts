@@ -11,7 +11,7 @@ import { needs } from '../harness/needs.js';
 import { tempDir, until } from './wishmeter.js';
 
 const CONF = 'deploy/nginx.conf';
-/** Debian has it where not every user's PATH leads. */
+/** Debian installs nginx into /usr/sbin, which not every user's PATH has. */
 const ENV = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` };
 
 export const needsNginx = () =>

@@ -1,4 +1,5 @@
-// `dead`, `requests`, `export` and `erase` on a real Redis. Commands run in this process, but for the pipe of one.
+// `dead`, `requests`, `export` and `erase` on a real Redis. Commands run in this process, unless a pipe is
+// tested.
 
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ import { until } from '../harness/until.js';
 import { type CommandHere, runHere } from './in-process.js';
 import { MAIN, spawnWishmeter } from './wishmeter.js';
 
-// As in a folder where `make run` was: its ClickHouse is none of these tests'.
+// As in a folder where `make run` was used: these commands must not use its ClickHouse.
 const dir = t.testdir({ data: { clickhouse: {} } });
 writeServiceUrl(join(dir, 'data', 'clickhouse'), 'password', 1);
 process.chdir(dir);
@@ -36,7 +37,7 @@ t.test('dead letters of every stream are listed, put back or dropped', async (t)
   t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
   t.same(await allKeys(server, 'wm'), [], 'nothing is made');
   await openDeployment(redis, keys, { buckets: 16 });
-  // A stream that was a node's of a cluster.
+  // A stream left over from a node of a cluster.
   await redis.hset(keys.meta, 'marker:1', '1');
   const a = await refuse(0, '{"a":1}');
   const b = await refuse(1, '{"b":1}');
@@ -76,7 +77,7 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
   const webhook = (kind: string, body: object) =>
     post(`/webhook/${kind}`, body, { ...TRUSTED, ...JSON_TYPE });
 
-  t.test('a data request is listed, shown with all that is kept, and closed', async (t) => {
+  t.test('a data request is listed, exported with all data of its visitors, and closed', async (t) => {
     const email = 'asks@rights.example';
     await shop.add({ customerId: '5001', email });
     await shop.add({ sessionId: 's-5001', email });
@@ -104,7 +105,7 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
     t.match(await ask('requests', 'done', '1'), { code: 1, stderr: /no open request 1/ });
   });
 
-  t.test('an erasure is listed, and is not closed by hand', async (t) => {
+  t.test('a request for an erasure is listed, and cannot be closed by hand', async (t) => {
     await webhook('customers/redact', { customer: { id: 5002 } });
     const [{ id, kind }] = await list();
     t.equal(kind, 'customers/redact');
@@ -132,18 +133,21 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
     t.same(await shop.items({ customerId: '5010' }), []);
   });
 
-  t.test('a visitor is exported and erased', async (t) => {
-    const sessionId = 's-5003';
-    await shop.add({ sessionId, email: 'cli@rights.example' });
-    const { code, stdout } = await ask('export', '--session', sessionId);
-    t.equal(code, 0);
-    t.match(JSON.parse(stdout), { identities: { sessionIds: [sessionId] }, items: [Object] });
-    const byEmail = ['--email', 'CLI@rights.example'];
-    t.match(await ask('erase', ...byEmail), { code: 0, stdout: '{"erased":true}\n' });
-    t.match(await ask('export', ...byEmail), { code: 1, stderr: /Nothing is kept/ });
-  });
+  t.test(
+    '`export` prints a visitor by session, and `erase` erases the visitor by e-mail address',
+    async (t) => {
+      const sessionId = 's-5003';
+      await shop.add({ sessionId, email: 'cli@rights.example' });
+      const { code, stdout } = await ask('export', '--session', sessionId);
+      t.equal(code, 0);
+      t.match(JSON.parse(stdout), { identities: { sessionIds: [sessionId] }, items: [Object] });
+      const byEmail = ['--email', 'CLI@rights.example'];
+      t.match(await ask('erase', ...byEmail), { code: 0, stdout: '{"erased":true}\n' });
+      t.match(await ask('export', ...byEmail), { code: 1, stderr: /Nothing is kept/ });
+    },
+  );
 
-  t.test('a pipe gets all of an export, however late it is read, and may be closed', async (t) => {
+  t.test('a pipe gets all of an export, however late it is read, and may be closed early', async (t) => {
     const sessionId = 's-5004';
     const visits = Array.from({ length: 100 }, (_, n) => ({
       identity: { sessionId },
@@ -165,7 +169,7 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
   });
 });
 
-t.test('what makes no sense is refused before Redis is asked', async (t) => {
+t.test("a wrong argument of an operator's command is refused before Redis is asked", async (t) => {
   const env = { REDIS_URL: 'redis://127.0.0.1:1' };
   for (const [name, ...args] of [
     ['requests', 'bury'],

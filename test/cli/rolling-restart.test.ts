@@ -1,4 +1,4 @@
-// `serve` that is stopped: it says so, answers on, and breaks no connection, by itself and behind the real nginx.
+// A stopping `serve` says so, answers on, and breaks no connection, by itself and behind the real nginx.
 
 import { Agent } from 'node:http';
 import t, { type Test } from 'tap';
@@ -21,7 +21,7 @@ const ASKED = [
   ['HEAD', '/healthz', ''],
 ] as const;
 
-t.test('one that drains is not ready and serves on; then it closes its connections', async (t) => {
+t.test('a draining serve is not ready and keeps serving, and then closes its connections', async (t) => {
   const port = await freePort();
   const drainMs = 1_500;
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
@@ -31,7 +31,7 @@ t.test('one that drains is not ready and serves on; then it closes its connectio
   t.match(await ask(port, 'GET', '/readyz', { agent }), { status: 200, headers: { connection: undefined } });
   const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
 
-  const told = performance.now();
+  const signalledAt = performance.now();
   serving.child.kill('SIGTERM');
   const unready = await until('it is not ready, and still answers', async () => {
     const answer = await ask(port, 'GET', '/readyz', { agent });
@@ -50,7 +50,7 @@ t.test('one that drains is not ready and serves on; then it closes its connectio
       return {
         name: `${method} ${path}`,
         connection: answer.headers.connection,
-        ms: performance.now() - told,
+        ms: performance.now() - signalledAt,
       };
     }),
   );
@@ -68,7 +68,7 @@ function keptConnection(t: Test): Agent {
   return agent;
 }
 
-t.test('a second signal ends the drain at once', async (t) => {
+t.test('a second signal ends the drain of serve at once', async (t) => {
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '30000' };
   const serving = runWishmeter(t, { args: ['serve'], env });
   for (const said of ['serving', 'stopping']) {
@@ -78,17 +78,20 @@ t.test('a second signal ends the drain at once', async (t) => {
   t.match(await serving.ended, { code: 143 }, 'not 0, as when the drain has ended');
 });
 
-t.test('two on one port are restarted in turn, and kept connections notice nothing', async (t) => {
-  const port = await freePort();
-  await restartUnderLoad(t, port, await startServes(t, [port, port]));
-});
+t.test(
+  'two serve processes on one port are restarted in turn, and kept connections notice nothing',
+  async (t) => {
+    const port = await freePort();
+    await restartUnderLoad(t, port, await startServes(t, [port, port]));
+  },
+);
 
-t.test('behind nginx, with deploy/nginx.conf', needsNginx(), async (t) => {
+t.test('serve behind nginx', needsNginx(), async (t) => {
   const port = await freePort();
   await startServes(t, [port], { TRUST_PROXY: '1', RATE_LIMIT: '5' });
   const nginx = await startNginx(t, port);
 
-  t.test('header lines with an empty name hide none of the others', async (t) => {
+  t.test('a header line with an empty name hides no other header behind nginx', async (t) => {
     for (const line of [': x', ':', ': content-length: 0', ' : x']) {
       const wire = await Wire.open(t, nginx);
       const length = `content-length: ${VISIT.length}`;
@@ -100,12 +103,12 @@ t.test('behind nginx, with deploy/nginx.conf', needsNginx(), async (t) => {
     }
   });
 
-  t.test('without its line on HTTP 1.1 no request is taken', async (t) => {
+  t.test('nginx without proxy_http_version 1.1 gets 505 from serve', async (t) => {
     const old = await startNginx(t, port, (conf) => conf.replace('proxy_http_version 1.1;', ''));
     t.equal((await ask(old, 'GET', '/healthz')).status, 505);
   });
 
-  t.test('RATE_LIMIT counts by the address of the client that called nginx', async (t) => {
+  t.test("RATE_LIMIT behind nginx counts by the address of nginx's client", async (t) => {
     const visits = async (from: string, headers: (i: number) => Record<string, string> = () => ({})) => {
       const all = Array.from({ length: 20 }, (_, i) =>
         ask(nginx, 'POST', '/product/visit', { body: VISIT, headers: headers(i), from }),

@@ -6,13 +6,14 @@ import { reconcileVisits } from '../faults/reconcile.js';
 import { KEY, kill, MOST_PATIENT_MS, type Part, programPart } from '../faults/service.js';
 import { startTestRedis } from '../harness/redis.js';
 
-/** @param ports of each; two with the same one share it @param env more settings */
+/** @param ports one for each process; equal ports are shared @param env more settings */
 export async function startServes(t: Test, ports: readonly number[], env: NodeJS.ProcessEnv = {}) {
   const redis = await startTestRedis(t);
   const settings = {
     REDIS_URL: redis.url,
     REDIS_TIMEOUT_MS: MOST_PATIENT_MS,
-    // As in production: on a busy machine a kept connection may have no request in less, and is told nothing.
+    // As in production: on a busy machine a kept connection may have no request in a shorter drain, and never
+    // get `connection: close`.
     DRAIN_MS: '2000',
     HOST: '127.0.0.1',
     API_KEYS: KEY,

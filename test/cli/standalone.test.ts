@@ -47,7 +47,7 @@ const shopOf = async () => {
   return shopAt(`http://127.0.0.1:${line?.['port']}`, KEY);
 };
 const stored = () => sql(clickhouse.url, 'SELECT count(), uniqExact(event_id) FROM events_stored');
-t.test('three flushers on an empty ClickHouse make one schema, and each event once', async (t) => {
+t.test('three flushers on an empty ClickHouse create one schema, and store each event once', async (t) => {
   await Promise.all(flushers.map((flusher) => flusher.start()));
   await serve.start();
   t.notMatch(runs[0]?.stdout(), /set API_KEYS/);
@@ -68,54 +68,57 @@ t.test('three flushers on an empty ClickHouse make one schema, and each event on
       .join('\n'),
   );
 });
-t.test('migrate without settings deletes nothing and changes no view; told otherwise, it asks', async (t) => {
-  const database = 'decided';
-  const told = { ...env, CLICKHOUSE_DATABASE: database };
-  const migrate = (settings: Record<string, string>, ...args: string[]) =>
-    runHere('migrate', args, { ...told, ...settings });
-  const decided = { VISIT_RETENTION_DAYS: '1000', SHOP_TIMEZONE: 'Europe/Berlin' };
-  t.match(await migrate(decided), { code: 0, stdout: /^001_\w+\n/, stderr: '' });
-  await sql(
-    clickhouse.url,
-    `INSERT INTO ${database}.visits_stored (occurred_at, profile_id) SELECT now64(3) - INTERVAL 500 DAY, 'old'`,
-  );
-  const held = async () => [
-    await sql(clickhouse.url, `SELECT count() FROM ${database}.visits_stored`),
+t.test(
+  'migrate without settings deletes nothing and changes no view, and asks before it applies other settings',
+  async (t) => {
+    const database = 'decided';
+    const own = { ...env, CLICKHOUSE_DATABASE: database };
+    const migrate = (settings: Record<string, string>, ...args: string[]) =>
+      runHere('migrate', args, { ...own, ...settings });
+    const decided = { VISIT_RETENTION_DAYS: '1000', SHOP_TIMEZONE: 'Europe/Berlin' };
+    t.match(await migrate(decided), { code: 0, stdout: /^001_\w+\n/, stderr: '' });
     await sql(
       clickhouse.url,
-      `SELECT countIf(as_select LIKE '%Europe/Berlin%') > 0, countIf(as_select LIKE '%toDate(occurred_at, \\'UTC\\')%') > 0        FROM system.tables WHERE database = '${database}'`,
-    ),
-    await sql(
-      clickhouse.url,
-      `SELECT name, argMax(value, kept_at) FROM ${database}.kept_settings GROUP BY name ORDER BY name`,
-    ),
-  ];
-  const before = await held();
-  t.same(before.slice(0, 2), ['1', '1\t0']);
-  t.match(await migrate({}), { code: 0, stdout: 'Nothing to do.\n' });
-  t.match(await migrate(decided), { code: 0, stdout: 'Nothing to do.\n' });
-  const otherwise = { VISIT_RETENTION_DAYS: '40', SHOP_TIMEZONE: 'UTC' };
-  const asked = await migrate(otherwise);
-  t.match(asked, { code: 1, stdout: '' });
-  t.match(asked.stderr, /VISIT_RETENTION_DAYS is 1000 .* 40: `flush` would delete 1 visits/);
-  t.match(asked.stderr, /SHOP_TIMEZONE is Europe\/Berlin .* UTC: all views .* --yes/);
-  t.match(await migrate({ CLICKHOUSE_CLUSTER: 'many' }), { code: 1, stderr: /one server/ });
-  t.same(await held(), before);
-  t.match(await migrate(otherwise, '--yes'), {
-    code: 0,
-    stdout: 'VISIT_RETENTION_DAYS: 1000 -> 40\nSHOP_TIMEZONE: Europe/Berlin -> UTC\n',
-  });
-  const [visits, views] = await held();
-  t.same([visits, views], ['1', '0\t1'], 'only flush deletes visits, once their day is totalled');
-  t.match(await migrate({}), { code: 0, stdout: 'Nothing to do.\n' });
-});
-t.test('a signal in the moment in which a command says that it is ready stops it in order', async (t) => {
+      `INSERT INTO ${database}.visits_stored (occurred_at, profile_id) SELECT now64(3) - INTERVAL 500 DAY, 'old'`,
+    );
+    const held = async () => [
+      await sql(clickhouse.url, `SELECT count() FROM ${database}.visits_stored`),
+      await sql(
+        clickhouse.url,
+        `SELECT countIf(as_select LIKE '%Europe/Berlin%') > 0, countIf(as_select LIKE '%toDate(occurred_at, \\'UTC\\')%') > 0        FROM system.tables WHERE database = '${database}'`,
+      ),
+      await sql(
+        clickhouse.url,
+        `SELECT name, argMax(value, kept_at) FROM ${database}.kept_settings GROUP BY name ORDER BY name`,
+      ),
+    ];
+    const before = await held();
+    t.same(before.slice(0, 2), ['1', '1\t0']);
+    t.match(await migrate({}), { code: 0, stdout: 'Nothing to do.\n' });
+    t.match(await migrate(decided), { code: 0, stdout: 'Nothing to do.\n' });
+    const otherwise = { VISIT_RETENTION_DAYS: '40', SHOP_TIMEZONE: 'UTC' };
+    const asked = await migrate(otherwise);
+    t.match(asked, { code: 1, stdout: '' });
+    t.match(asked.stderr, /VISIT_RETENTION_DAYS is 1000 .* 40: `flush` would delete 1 visits/);
+    t.match(asked.stderr, /SHOP_TIMEZONE is Europe\/Berlin .* UTC: all views .* --yes/);
+    t.match(await migrate({ CLICKHOUSE_CLUSTER: 'many' }), { code: 1, stderr: /one server/ });
+    t.same(await held(), before);
+    t.match(await migrate(otherwise, '--yes'), {
+      code: 0,
+      stdout: 'VISIT_RETENTION_DAYS: 1000 -> 40\nSHOP_TIMEZONE: Europe/Berlin -> UTC\n',
+    });
+    const [visits, views] = await held();
+    t.same([visits, views], ['1', '0\t1'], 'only flush deletes visits, once their day is totalled');
+    t.match(await migrate({}), { code: 0, stdout: 'Nothing to do.\n' });
+  },
+);
+t.test('a signal at the moment when a command becomes ready stops it in order', async (t) => {
   for (const command of ['serve', 'flush']) {
     const stopped = await wishmeter({ args: [command], env: { ...env, ...STOPPED_ONCE_READY } });
     t.match(stopped, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' }, command);
   }
 });
-t.test('logs are for people on a terminal, and JSON elsewhere', SCRIPT, async (t) => {
+t.test('logs are readable lines on a terminal, and JSON elsewhere', SCRIPT, async (t) => {
   const { env } = stores;
   const { screen, ctrlC, ended } = onTerminal(t, 'serve', { TERM: 'xterm', ...env });
   await until('it serves', () => screen().includes('serving'));
@@ -135,7 +138,7 @@ t.test('logs are for people on a terminal, and JSON elsewhere', SCRIPT, async (t
   const warnings = logLines(piped.stdout()).filter(({ level }) => level === 40);
   t.match(warnings[0], { name: 'serve', msg: /set API_KEYS/ });
 });
-t.test('a database that is newer is left alone, and events wait', async (t) => {
+t.test('flush and migrate leave a newer database alone, and events wait', async (t) => {
   const admin = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   await admin.insert({
     table: 'schema_migrations',
@@ -143,7 +146,7 @@ t.test('a database that is newer is left alone, and events wait', async (t) => {
     format: 'JSONEachRow',
   });
   await admin.command({ query: 'DROP VIEW most_wished' });
-  await (await shopOf()).event({ sessionId: 's' }); // serve does not look at it
+  await (await shopOf()).event({ sessionId: 's' }); // serve does not read it
   for (const command of ['flush', 'migrate']) {
     const { code, stderr } = await runWishmeter(t, { args: [command], env }).ended;
     t.equal(code, 1, command);
@@ -173,22 +176,22 @@ t.test('sql', async (t) => {
 
   const shown = (t: Test, query: string) => onTerminal(t, `sql "${query}"`, env).ended();
 
-  t.test('a pipe gets tab-separated values under a header, or the format asked for', async (t) => {
-    const told = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
-    t.match(told, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
+  t.test('sql writes tab-separated values under a header to a pipe, or the requested format', async (t) => {
+    const answer = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
+    t.match(answer, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
     t.equal((await sql(['--format', 'JSONEachRow', 'SELECT 1 AS n'])).stdout, '{"n":1}\n');
     t.equal((await sql(['-f', 'JSONEachRow', 'SELECT 1 AS n FORMAT CSV'])).stdout, '1\n');
     t.equal((await sql([], 'SELECT 7 AS n\n')).stdout, 'n\n7\n', 'the query comes from stdin');
   });
 
-  t.test("an error is one line with ClickHouse's text, exit code 1", async (t) => {
+  t.test('sql prints an error of ClickHouse as one line, with exit code 1', async (t) => {
     const { code, stdout, stderr } = await sql(['SELECT nothing_like_it\nFROM nowhere']);
     t.equal(code, 1);
     t.equal(stdout, '');
     t.match(stderr, /^wishmeter: Code: 60\. DB::Exception: [^\n]*nowhere[^\n]*\n$/);
   });
 
-  t.test('a question without its days says so, and with them in the wrong order', async (t) => {
+  t.test('sql explains a question without days, or with days in the wrong order', async (t) => {
     const migrated = { ...stores.env, CLICKHOUSE_DATABASE: 'decided' };
     const error = async (query: string) => (await runHere('sql', [query], migrated)).stderr;
     const example = /most_wished asks for days: write most_wished\(from = '2026-03-01', to = '2026-03-31'\)/;
@@ -202,14 +205,14 @@ t.test('sql', async (t) => {
     );
   });
 
-  t.test('names are looked up in CLICKHOUSE_DATABASE', async (t) => {
+  t.test('sql looks names up in CLICKHOUSE_DATABASE', async (t) => {
     t.equal((await sql(['CREATE DATABASE shop'])).code, 0);
     const shop = { ...env, CLICKHOUSE_DATABASE: 'shop' };
     const { stdout } = await runHere('sql', ['SELECT currentDatabase() AS db'], shop);
     t.equal(stdout, 'db\nshop\n');
   });
 
-  t.test('a large answer is streamed whole, and a reader that has seen enough ends it quietly', async (t) => {
+  t.test('sql streams a large answer whole, and ends quietly if its reader leaves', async (t) => {
     const { code, stdout } = await sql(['SELECT number FROM numbers(1000000)']);
     t.equal(code, 0);
     t.equal(stdout.split('\n').length, 1_000_002); // header, and nothing after the last newline
@@ -219,11 +222,11 @@ t.test('sql', async (t) => {
     t.match(head, { status: 0, stdout: 'number\n0\n1\n', stderr: '' });
   });
 
-  t.test('a terminal gets a table', SCRIPT, async (t) => {
+  t.test('sql prints a table on a terminal', SCRIPT, async (t) => {
     t.match(await shown(t, "SELECT 1 AS n, 'x' AS s"), /┌─n─┬─s─┐\n.*│ 1 │ x │\n *└───┴───┘/);
   });
 
-  t.test('a terminal shows escape sequences as text; a pipe gets bytes', SCRIPT, async (t) => {
+  t.test('sql shows escape sequences as text on a terminal, and as bytes in a pipe', SCRIPT, async (t) => {
     const query = "SELECT unhex('1B5D303B7077C29B6DE280AE7F07') AS s FORMAT TSVRaw";
     const screen = await shown(t, query);
     t.match(screen, '\\u001b]0;pw\\u009bm\\u202e\\u007f\\u0007');
@@ -235,7 +238,7 @@ t.test('sql', async (t) => {
     t.notMatch(error, /\u001b/, 'nor do errors, which quote the query');
   });
 
-  t.test('the embedded one is asked as its analyst; --write is the service', async (t) => {
+  t.test('sql asks the embedded ClickHouse as its analyst, and with --write as the service', async (t) => {
     const env = {
       DATA_DIR: dir,
       CLICKHOUSE_PORT: new URL(clickhouse.url).port,
@@ -319,7 +322,7 @@ async function exercise(t: Test, port: number, key: string): Promise<string> {
 const metricsOf = async (port: number) =>
   (await ask(port, 'GET', '/metrics', { headers: { authorization: `Bearer ${SECRETS.metrics}` } })).text;
 t.test(
-  'start shows no key and no visitor in output, titles, metrics or errors, and gives no command the keys of another',
+  "start shows no key and no visitor in output, titles, metrics or errors, and gives no command another's settings",
   async (t) => {
     const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
     await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
@@ -345,7 +348,7 @@ t.test(
 
     const headers = { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey };
     const post = (path: string, body: object) => ask(port, 'POST', path, { body, headers });
-    // As a bug would: Redis holds another type than the program wrote, and the error names the command.
+    // As after a bug: a key has the wrong type, and Redis's error names the command.
     const guest = { sessionId: 'PERSONAL-2' };
     const { profileId } = (await post('/product/visit', { identity: guest, productHandle: 'x' })).json;
     await client.set(keys.profile(profileId), 'no hash');

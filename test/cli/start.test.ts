@@ -60,12 +60,12 @@ function samples(scrape: string, name: string): Map<string, number> {
 }
 const LIMIT = 30;
 const CONNECTIONS = 24;
-/** So many that a worker which accepted the whole limit would be noticed. */
+/** Enough that a worker which accepts the whole limit is noticed. */
 const ACCEPTED = 4 * LIMIT;
 const WITHIN_MS = 120_000;
 /** The address of the caller that floods: others are counted by themselves. */
 const FLOODER = '127.0.0.2';
-t.test('runs of one folder, whatever it is called', needsProc(), async (all) => {
+t.test('wishmeter start in one folder with an odd name', needsProc(), async (all) => {
   const dir = join(await tempDir(all), 'a #b?c%d{e,f}*');
   const password = async () =>
     new URL(await readFile(join(dir, 'clickhouse', 'service-url'), 'utf8')).password;
@@ -81,28 +81,32 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   const shop = shopAt(url, key);
   const backup = join(await tempDir(all), 'backup');
 
-  await all.test('it keeps to this machine, to its owner, and to its setting of syncing', async (t) => {
-    t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
-    const outside = outsideAddress();
-    if (outside) await t.rejects(fetch(`http://${outside}:${new URL(url).port}/healthz`), 'and nowhere else');
-    t.equal((await fetch(`${clickhouseUrl}/ping`)).status, 200);
-    t.equal((await fetch(dashboardUrl)).status, 200);
-    const redis = new Redis({ path: join(dir, 'redis', 'redis.sock') });
-    t.same(await redis.config('GET', 'appendfsync'), ['appendfsync', 'always']);
-    redis.disconnect();
-    t.equal((await stat(dir)).mode & 0o777, 0o700);
-    for (const name of await readdir(dir, { recursive: true })) {
-      const { mode } = await stat(join(dir, name)).catch(() => ({ mode: 0 })); // parts come and go
-      t.equal(mode & 0o077, 0, name);
-    }
-    t.equal((await stat(join(dir, 'api-key'))).mode & 0o777, 0o600);
-    const files = { keyFile: join(dir, 'api-key'), dashboardTokenFile: join(dir, 'dashboard-token') };
-    t.match(await first.running.logged('ready'), files, 'the log says where key and token are');
-    t.notMatch(first.running.stdout(), key);
-    const migrated = await wishmeter({ args: ['migrate'], env: { DATA_DIR: dir } });
-    t.match(migrated, { code: 0, stdout: 'Nothing to do.\n' });
-    t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');
-  });
+  await all.test(
+    'start listens on loopback, keeps its files for its owner, and applies REDIS_FSYNC',
+    async (t) => {
+      t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
+      const outside = outsideAddress();
+      if (outside)
+        await t.rejects(fetch(`http://${outside}:${new URL(url).port}/healthz`), 'and nowhere else');
+      t.equal((await fetch(`${clickhouseUrl}/ping`)).status, 200);
+      t.equal((await fetch(dashboardUrl)).status, 200);
+      const redis = new Redis({ path: join(dir, 'redis', 'redis.sock') });
+      t.same(await redis.config('GET', 'appendfsync'), ['appendfsync', 'always']);
+      redis.disconnect();
+      t.equal((await stat(dir)).mode & 0o777, 0o700);
+      for (const name of await readdir(dir, { recursive: true })) {
+        const { mode } = await stat(join(dir, name)).catch(() => ({ mode: 0 })); // parts come and go
+        t.equal(mode & 0o077, 0, name);
+      }
+      t.equal((await stat(join(dir, 'api-key'))).mode & 0o777, 0o600);
+      const files = { keyFile: join(dir, 'api-key'), dashboardTokenFile: join(dir, 'dashboard-token') };
+      t.match(await first.running.logged('ready'), files, 'the log says where key and token are');
+      t.notMatch(first.running.stdout(), key);
+      const migrated = await wishmeter({ args: ['migrate'], env: { DATA_DIR: dir } });
+      t.match(migrated, { code: 0, stdout: 'Nothing to do.\n' });
+      t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');
+    },
+  );
 
   await all.test('GET /popular has the numbers of the embedded ClickHouse', async (t) => {
     const popular = await until('its first look has ended', async () => {
@@ -112,7 +116,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.same(popular.json, { products: [] });
   });
 
-  /** On a connection of its own, which may reach any worker, where it is not said otherwise. */
+  /** On a connection of its own, which may reach any worker, unless `agent` is given. */
   const visit = async (sessionId: string, how: { agent?: Agent; from?: string } = {}) => {
     const body = { identity: { sessionId }, productHandle: 'p' };
     return (await ask(port, 'POST', '/product/visit', { body, ...how })).status;
@@ -125,7 +129,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       return samples(text, 'wishmeter_http_answers_total').get(labels) ?? 0;
     });
 
-  await all.test('a scrape shows the figures of all workers, each as its own', async (t) => {
+  await all.test('a scrape of start shows the metrics of all workers, each under its name', async (t) => {
     for (let i = 0; i < LIMIT / 2; i++) t.equal(await visit('s', { from: `127.0.1.${i + 1}` }), 200);
     const scrapes = await Promise.all(Array.from({ length: 20 }, scrape));
     for (const text of scrapes) {
@@ -139,7 +143,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     }
   });
 
-  await all.test('a caller that floods all workers gets RATE_LIMIT', async (t) => {
+  await all.test('a caller that floods all workers of start is held to RATE_LIMIT', async (t) => {
     const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
     t.teardown(() => agent.destroy());
     const statuses = new Map<number, number>();
@@ -169,25 +173,28 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.equal(count, accepted(), 'what was accepted was counted, and nothing else');
   });
 
-  await all.test('a scrape leaves out a worker that hangs; one that is killed is started again', async () => {
-    const all = await processesOf(dir);
-    const victim = all.find(({ title }) => /^wishmeter serve/.test(title))?.pid ?? 0;
-    process.kill(victim, 'SIGSTOP');
-    // Some scrapes reach the one that hangs. For a second after the last scrape a worker shows that one again.
-    const withoutOne = async () => {
-      if (workersIn(await scrape()).length !== WORKERS.length - 1) throw new Error('an older one');
-      return true;
-    };
-    await until('a worker answers, and leaves out the one that hangs', async () => {
-      const scrapes = Array.from({ length: 8 }, withoutOne);
-      return await Promise.any([...scrapes, sleep(1_500, false)]).catch(() => false);
-    });
-    process.kill(victim, 'SIGKILL');
-    const isWhole = async () => workersIn(await scrape().catch(() => '')).length === WORKERS.length;
-    await until('it is started again, under its name', isWhole);
-  });
+  await all.test(
+    'a scrape of start leaves out a hanging worker, and a killed worker is started again',
+    async () => {
+      const all = await processesOf(dir);
+      const victim = all.find(({ title }) => /^wishmeter serve/.test(title))?.pid ?? 0;
+      process.kill(victim, 'SIGSTOP');
+      // Some scrapes reach the hanging worker. Within a second of the last scrape a worker repeats it.
+      const withoutOne = async () => {
+        if (workersIn(await scrape()).length !== WORKERS.length - 1) throw new Error('an older one');
+        return true;
+      };
+      await until('a worker answers, and leaves out the one that hangs', async () => {
+        const scrapes = Array.from({ length: 8 }, withoutOne);
+        return await Promise.any([...scrapes, sleep(1_500, false)]).catch(() => false);
+      });
+      process.kill(victim, 'SIGKILL');
+      const isWhole = async () => workersIn(await scrape().catch(() => '')).length === WORKERS.length;
+      await until('it is started again, under its name', isWhole);
+    },
+  );
 
-  await all.test('each child that is killed comes back, and nothing is lost', async (t) => {
+  await all.test('each killed child of start is started again, and nothing is lost', async (t) => {
     const identity = { sessionId: 'killed' };
     const isDone = (asking: Promise<unknown>) => asking.then(() => true).catch(() => false);
     let events = 0;
@@ -211,15 +218,19 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     await until('the dashboard is shown again', isShown);
   });
 
-  await all.test('it is backed up while it runs, and not restored into', SCRIPT, async (t) => {
-    const screen = await onTerminal(t, `backup ${backup}`, { DATA_DIR: dir }).ended();
-    t.match(screen, /Redis, names of keys: \d/);
-    t.match(screen, /read back and whole/);
-    const busy = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: dir } });
-    t.match(busy.stderr, /Another `wishmeter start`/);
-  });
+  await all.test(
+    'backup works while start runs, and restore into its folder is refused',
+    SCRIPT,
+    async (t) => {
+      const screen = await onTerminal(t, `backup ${backup}`, { DATA_DIR: dir }).ended();
+      t.match(screen, /Redis, names of keys: \d/);
+      t.match(screen, /read back and whole/);
+      const busy = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: dir } });
+      t.match(busy.stderr, /Another `wishmeter start`/);
+    },
+  );
 
-  await all.test('it stops in the order that loses nothing, and its key is in no log line', async (t) => {
+  await all.test('start stops its children in the order that loses nothing, and logs no key', async (t) => {
     t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
     for (let i = 0; i < 3; i++) await shop.visit(GUEST);
     await shop.event(GUEST);
@@ -236,32 +247,36 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.same(await processesOf(dir), []);
   });
 
-  await all.test('of two starts in a restored folder one runs, and has what was backed up', async (t) => {
-    const restored = join(backup, '../restored');
-    const { code, stderr } = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: restored } });
-    t.same({ code, stderr }, { code: 0, stderr: '' });
-    await nothingLeft(restored);
-    const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(restored) }));
-    all.teardown(async () => {
-      for (const { child } of rivals) child.kill('SIGKILL');
+  await all.test(
+    'of two starts in a restored folder only one runs, and has the backed-up data',
+    async (t) => {
+      const restored = join(backup, '../restored');
+      const { code, stderr } = await wishmeter({ args: ['restore', backup], env: { DATA_DIR: restored } });
+      t.same({ code, stderr }, { code: 0, stderr: '' });
       await nothingLeft(restored);
-    });
-    const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
-    const winner = await until('one is ready', () => rivals.find(readyLine));
-    const loser = rivals.find((rival) => rival !== winner) as Running;
-    t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
-    const redises = (await processesOf(restored)).filter(({ title }) => REDIS.test(title));
-    t.equal(redises.length, 1, JSON.stringify(redises));
-    const { url, clickhouseUrl } = readyLine(winner) as unknown as Started;
-    t.equal(await shopAt(url, await apiKey(restored)).count({ sessionId: 'killed' }, `after ${REDIS}`), 1);
-    await until('its events are there, once', async () => {
-      return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === String(CHILDREN.length);
-    });
-    // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Other tests run meanwhile.
-    winner.child.kill('SIGKILL');
-  });
+      const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(restored) }));
+      all.teardown(async () => {
+        for (const { child } of rivals) child.kill('SIGKILL');
+        await nothingLeft(restored);
+      });
+      const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
+      const winner = await until('one is ready', () => rivals.find(readyLine));
+      const loser = rivals.find((rival) => rival !== winner) as Running;
+      t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
+      const redises = (await processesOf(restored)).filter(({ title }) => REDIS.test(title));
+      t.equal(redises.length, 1, JSON.stringify(redises));
+      const { url, clickhouseUrl } = readyLine(winner) as unknown as Started;
+      t.equal(await shopAt(url, await apiKey(restored)).count({ sessionId: 'killed' }, `after ${REDIS}`), 1);
+      await until('its events are there, once', async () => {
+        return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === String(CHILDREN.length);
+      });
+      // Its children end by themselves, flush last: it tries the lost Redis for ten seconds. Other tests run
+      // meanwhile.
+      winner.child.kill('SIGKILL');
+    },
+  );
 
-  await all.test('what keeps it from starting is one sentence, and nothing is left running', async (t) => {
+  await all.test('a start that fails says why in one sentence, and leaves no process', async (t) => {
     const port = await listen(t, createServer());
     const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
       [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
@@ -278,7 +293,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   });
 
   await all.test(
-    'on a terminal: all is there, with a new password; lines of the banner work',
+    'start on a terminal has the old data and a new password, and the commands of its banner work',
     SHELL,
     async (t) => {
       const { screen, ctrlC, ended } = onTerminal(t, 'start', startSettings(dir));
@@ -305,11 +320,11 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       await until('serve has stopped', async () => !(await findProcess(dir, /^wishmeter serve/)));
       ctrlC();
       t.match(await ended(130), /Stopping/, 'not 0, as when all have stopped in order');
-      await nothingLeft(dir); // guards look once a second
+      await nothingLeft(dir); // guards check once a second
     },
   );
 
-  await all.test('a signal while it starts ends it in order', async (t) => {
+  await all.test('a signal during the start stops it in order', async (t) => {
     const running = spawnWishmeter({ args: ['start'], env: startSettings(dir) });
     await until('clickhouse is on its way', () => findProcess(dir, /clickhouse/));
     running.child.kill('SIGTERM');

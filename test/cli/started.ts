@@ -25,7 +25,7 @@ export interface Started extends ReadyLine {
   stop(): Promise<Ended>;
 }
 
-/** A call of a service that was killed ends, so that a test can try again. */
+/** A call to a killed service ends after this time, so that a test can try again. */
 const CALL_MS = 30_000;
 
 export function startSettings(dir: string): NodeJS.ProcessEnv {
@@ -48,8 +48,11 @@ export async function started(t: Scope, dir: string, env: NodeJS.ProcessEnv = {}
   return { ...(line as unknown as ReadyLine), running, dir, stop };
 }
 
-/** A look at all of /proc, and a rest: it takes as much CPU as a process that starts. */
-async function looked(dir: string): Promise<Process[]> {
+/**
+ * The processes of a folder. Pauses after, because reading all of /proc costs as much CPU as starting a
+ * process.
+ */
+async function pollProcesses(dir: string): Promise<Process[]> {
   const processes = await processesOf(dir);
   await sleep(100);
   return processes;
@@ -57,7 +60,7 @@ async function looked(dir: string): Promise<Process[]> {
 
 export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void> {
   try {
-    await until(`nothing of ${dir} is left`, async () => (await looked(dir)).length === 0, withinMs);
+    await until(`nothing of ${dir} is left`, async () => (await pollProcesses(dir)).length === 0, withinMs);
   } catch {
     throw new Error(`left of ${dir} after ${withinMs} ms: ${JSON.stringify(await processesOf(dir))}`);
   }
@@ -65,7 +68,7 @@ export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void>
 
 export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void> {
   const living = async () => {
-    const all = await looked(dir);
+    const all = await pollProcesses(dir);
     return all.filter((process) => title.test(process.title)).map(({ pid }) => pid);
   };
   const before = await until(`${title} is there`, async () => {

@@ -106,7 +106,7 @@ t.test('deliver waits for Redis', async (t) => {
   await running.logged('delivering');
   t.same(await stops(running), WELL);
 });
-t.test('the dashboard waits for the database that flush makes', async (t) => {
+t.test('the dashboard waits for the database that flush creates', async (t) => {
   const port = await freePort();
   const { url } = clickhouse;
   const env = { DASHBOARD_PORT: String(port), DASHBOARD_TOKEN: TOKEN, CLICKHOUSE_URL: url };
@@ -118,7 +118,7 @@ t.test('the dashboard waits for the database that flush makes', async (t) => {
   await until('it is ready', async () => (await probe(port, '/readyz')).status === 200);
   t.same(await stops(running), WELL);
 });
-t.test('what is wrong in a setting ends them at once, with a sentence', async (t) => {
+t.test('a wrong setting ends the process with one sentence', async (t) => {
   const redis = await startTestRedis(t);
   await connectTo(t, redis.url).call('ACL', 'SETUSER', 'wm', 'on', '>secret', '~*', '&*', '+@all');
   const REDIS_URL = redis.url.replace('//', '//wm:wrong@');
@@ -161,7 +161,7 @@ t.test('a folder is locked once, however long its path, and free again after rel
   }
   t.same(await readdir(temporary), [], 'no temporary folder is left');
 });
-t.test('a folder that may not be written, or not be made, is refused in a sentence', async (t) => {
+t.test('a folder that cannot be written or created is refused with one sentence', async (t) => {
   const dir = await tempDir(t);
   const [unprivileged, own] = [65_534, process.geteuid?.()];
   if (own === 0) await chown(dir, unprivileged, unprivileged); // root may write everywhere
@@ -182,7 +182,7 @@ t.test('a folder that may not be written, or not be made, is refused in a senten
   for (const impossible of ['/proc/none/data', fileURLToPath(import.meta.url)])
     await t.rejects(makeFolder(impossible), { name: 'StartupError', message: /DATA_DIR/ }, impossible);
 });
-t.test('the folder is its owner’s alone, and refused where others may write it', async (t) => {
+t.test('DATA_DIR is for its owner alone, and refused if others may write it', async (t) => {
   const modeOf = async (dir: string) => (await stat(dir)).mode & 0o777;
   const fresh = join(await tempDir(t), 'a', 'b');
   await makeFolder(fresh);
@@ -204,7 +204,7 @@ t.test('the folder is its owner’s alone, and refused where others may write it
     t.equal(await modeOf(dir), mode & 0o777, 'and left as it was');
   }
 });
-t.test('a key is made once, only for its owner; one that was put there is used, or refused', async (t) => {
+t.test('an API key is made once, for its owner only, and an existing key is used or refused', async (t) => {
   const dir = await tempDir(t);
   const file = join(dir, 'api-key');
   const key = await ownApiKey(dir);
@@ -218,7 +218,7 @@ t.test('a key is made once, only for its owner; one that was put there is used, 
   await t.rejects(ownApiKey(dir), { name: 'StartupError', message: /does not hold a key/ });
   t.equal(await readFile(file, 'utf8'), 'short', 'and not overwritten');
 });
-t.test('a taken port, and a foreign address, is one sentence that names the setting', async (t) => {
+t.test('a taken port or a foreign address is refused with one sentence that names the setting', async (t) => {
   const port = await listen(t, createServer());
   const setting = 'PORT';
   for (const [host, message] of [
@@ -234,33 +234,36 @@ t.test('a taken port, and a foreign address, is one sentence that names the sett
     message: `Port ${wanted.port} is taken; stop what listens there or set another DASHBOARD_PORT.`,
   });
 });
-t.test('a step begins when the one before it has ended, failed, or hung until its deadline', async (t) => {
-  const begun: string[] = [];
-  const error = new Error('no');
-  const ways: Readonly<Record<string, () => Promise<void>>> = {
-    done: async () => {},
-    late: () => Promise.reject(error),
-    early: () => {
-      throw error;
-    },
-    hangs: () => new Promise(() => {}),
-    last: async () => {},
-  };
-  const steps = Object.entries(ways).map(([name, end]) => ({
-    ...{ name, withinMs: name === 'hangs' ? 200 : 600_000 },
-    run() {
-      begun.push(name);
-      return end();
-    },
-  }));
-  const outcomes = shutdown(steps);
-  await until('one hangs', () => begun.includes('hangs'));
-  t.same(begun, ['done', 'late', 'early', 'hangs'], 'the next waits for it');
-  t.match(await outcomes, [
-    { name: 'done', result: 'done' },
-    { name: 'late', result: 'failed', error },
-    { name: 'early', result: 'failed', error },
-    { name: 'hangs', result: 'timed out' },
-    { name: 'last', result: 'done' },
-  ]);
-});
+t.test(
+  'a step of the shutdown begins when the one before it has ended, failed, or reached its deadline',
+  async (t) => {
+    const begun: string[] = [];
+    const error = new Error('no');
+    const ways: Readonly<Record<string, () => Promise<void>>> = {
+      done: async () => {},
+      late: () => Promise.reject(error),
+      early: () => {
+        throw error;
+      },
+      hangs: () => new Promise(() => {}),
+      last: async () => {},
+    };
+    const steps = Object.entries(ways).map(([name, end]) => ({
+      ...{ name, withinMs: name === 'hangs' ? 200 : 600_000 },
+      run() {
+        begun.push(name);
+        return end();
+      },
+    }));
+    const outcomes = shutdown(steps);
+    await until('one hangs', () => begun.includes('hangs'));
+    t.same(begun, ['done', 'late', 'early', 'hangs'], 'the next waits for it');
+    t.match(await outcomes, [
+      { name: 'done', result: 'done' },
+      { name: 'late', result: 'failed', error },
+      { name: 'early', result: 'failed', error },
+      { name: 'hangs', result: 'timed out' },
+      { name: 'last', result: 'done' },
+    ]);
+  },
+);

@@ -19,11 +19,11 @@ const BARE_ENV = {
   PATH: process.env.PATH,
   HOME: process.env.HOME,
   TMPDIR: process.env.TMPDIR,
-  // None: where the tests are run there may be that of `make run`.
+  // A folder that does not exist: the working directory may have that of `make run`.
   DATA_DIR: join(tmpdir(), `wm-no-data-${process.pid}`),
 };
 
-/** Nothing is left of a test that is cut short. */
+/** Kills the children of a test that is cut short. */
 const living = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const child of living) child.kill('SIGKILL');

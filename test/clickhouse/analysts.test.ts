@@ -1,5 +1,5 @@
-// deploy/clickhouse/analyst.sql lets analysts read what is theirs and no more. The views' columns are those of the contract and of
-// docs/analysts.md. UPDATE_DOCS=1 writes both files.
+// deploy/clickhouse/analyst.sql grants analysts their views and no more. The views have the columns of the
+// contract and of docs/analysts.md. UPDATE_DOCS=1 writes both files.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -39,14 +39,14 @@ const server = await startReadable(t, 'shop');
 const client = connectToClickHouse(t, server.url);
 const listed = "SELECT name FROM system.tables WHERE database = 'shop' ORDER BY name";
 const tables = (await select<{ name: string }>(client, listed)).map(({ name }) => name);
-t.test('every table of the schema is on one of the two lists', (t) => {
+t.test('every table of the schema is either in ANALYST_TABLES or in the private list of this test', (t) => {
   for (const name of tables) {
     const places = [ANALYST_TABLES, PRIVATE].filter((list) => list.includes(name));
     t.equal(places.length, 1, `${name}: put it into ANALYST_TABLES, or into PRIVATE here`);
   }
   t.end();
 });
-t.test('the analyst can read what is on its list, and not the rest', async (t) => {
+t.test('the analyst can read the tables of ANALYST_TABLES, and no others', async (t) => {
   const analyst = connectToClickHouse(t, new URL(server.url).origin);
   for (const name of tables) {
     const reading = analyst.query({ query: `SELECT * FROM shop.${asked(name)} LIMIT 1` });
@@ -55,7 +55,7 @@ t.test('the analyst can read what is on its list, and not the rest', async (t) =
     await reading.then((result) => result.text()).catch(() => {});
   }
 });
-t.test(`${ROLE} grants the same on a server`, async (t) => {
+t.test(`${ROLE} grants exactly the tables of ANALYST_TABLES`, async (t) => {
   t.equal(GRANTS.exec(text)?.[0], ANALYST_TABLES.map(grantOf).join(''));
   const both = text + readFileSync('deploy/clickhouse/service.sql', 'utf8');
   const statements = both.split(/;\n/).filter((statement) => statement.trim() !== '');
@@ -131,36 +131,39 @@ t.teardown(() => {
 });
 const run = async (sql: string) =>
   (await chdb.QueryAsyncConnection(connection, sql, 'TSV')).bytes.toString().trimEnd();
-t.test('the role reads what is granted', async (t) => {
+t.test('the role of analyst.sql reads the granted views, and no other table', async (t) => {
   t.equal(await run('SELECT count() FROM wishmeter.events'), '0');
   t.equal(await run("SELECT * FROM wishmeter.most_wished(from = '2026-03-01', to = '2026-03-31')"), '');
   await t.rejects(run('SELECT * FROM wishmeter.deployment'), /ACCESS_DENIED/);
 });
-t.test('an analyst may set limits and formats of answers; a limit beyond its bound is refused', async (t) => {
-  for (const setting of [
-    'max_execution_time = 300',
-    'max_result_rows = 1000',
-    "result_overflow_mode = 'break'",
-    'join_use_nulls = 1',
-    "session_timezone = 'Europe/Berlin'",
-  ]) {
-    await t.resolves(run(`SELECT 1 SETTINGS ${setting}`), setting);
-    await t.resolves(run(`SET ${setting}`), setting);
-  }
-  for (const setting of [
-    'max_execution_time = 0',
-    'max_execution_time = 301',
-    'max_memory_usage = 0',
-    'max_memory_usage = 100000000000',
-    'max_concurrent_queries_for_user = 0',
-    'max_untracked_memory = 100000000000',
-    'max_temporary_data_on_disk_size_for_user = 0',
-  ]) {
-    await t.rejects(run(`SELECT 1 SETTINGS ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
-    await t.rejects(run(`SET ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
-  }
-});
-t.test('the role changes nothing, and reaches no file and no network', async (t) => {
+t.test(
+  'an analyst may set limits and formats of answers, and a limit beyond its bound is refused',
+  async (t) => {
+    for (const setting of [
+      'max_execution_time = 300',
+      'max_result_rows = 1000',
+      "result_overflow_mode = 'break'",
+      'join_use_nulls = 1',
+      "session_timezone = 'Europe/Berlin'",
+    ]) {
+      await t.resolves(run(`SELECT 1 SETTINGS ${setting}`), setting);
+      await t.resolves(run(`SET ${setting}`), setting);
+    }
+    for (const setting of [
+      'max_execution_time = 0',
+      'max_execution_time = 301',
+      'max_memory_usage = 0',
+      'max_memory_usage = 100000000000',
+      'max_concurrent_queries_for_user = 0',
+      'max_untracked_memory = 100000000000',
+      'max_temporary_data_on_disk_size_for_user = 0',
+    ]) {
+      await t.rejects(run(`SELECT 1 SETTINGS ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
+      await t.rejects(run(`SET ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
+    }
+  },
+);
+t.test('the role of analyst.sql can change nothing, and reaches no file and no network', async (t) => {
   for (const sql of [
     'SET readonly = 0',
     'SELECT 1 SETTINGS readonly = 0',
@@ -196,7 +199,7 @@ t.test('the columns of the views', async (t) => {
     currency WORD, inventory_available Nullable(Bool), quantity Nullable(UInt32), price Nullable(MONEY),
     compare_at Nullable(MONEY), payload String`);
   const VISITS = columns('occurred_at TIME, profile_id String, product_handle String, device WORD');
-  // `product_handle` is beyond the contract, so after all others.
+  // `product_handle` is not in the contract, so it comes last.
   const PURCHASES = columns(`occurred_at TIME, updated_at TIME, order_id String, profile_id String,
     customer_id Nullable(String), session_id Nullable(String), product_id String, variant_id String,
     quantity UInt32, price Nullable(MONEY), discount MONEY, amount Nullable(MONEY), currency WORD, test Bool,
@@ -246,7 +249,7 @@ t.test('the columns of the views', async (t) => {
       .replace('`product_id`, `product_handle`, `product_title`', '`product_…`')
       .replace('`product_handle`, `product_id`, `product_title`', '`product_…`')
       .replace(/`returned_1`.*`returned_8`/, '`returned_1` … `returned_8`');
-  t.test('analysts see the columns of the contract', (t) => {
+  t.test('the views have the columns of the contract', (t) => {
     for (const [view, expected] of Object.entries(CONTRACT)) {
       const { columns = [] } = views.find(({ name }) => name === view) ?? {};
       const found = columns.map(({ name, type }) => `${name} ${type}`);
@@ -294,7 +297,7 @@ t.test('the columns of the views', async (t) => {
     }
     t.end();
   });
-  t.test('docs/analysts.md says once what each column is', (t) => {
+  t.test('docs/analysts.md explains each column once', (t) => {
     const [, section = ''] =
       /<!-- columns -->\n([\s\S]*?)<!-- \/columns -->/.exec(readFileSync(FILE, 'utf8')) ?? [];
     const returned = Array.from({ length: 8 }, (_, i) => `\`returned_${i + 1}\``).join(', ');

@@ -44,7 +44,7 @@ async function start(visits: Parameters<typeof insertVisits>[1] = THREE): Promis
   await insertVisits(own, visits);
 }
 
-t.test('a day is totalled once it is over and quiet; its totals outlive its visits', async (t) => {
+t.test('a day is totalled once it is over and quiet, and its totals outlive its visits', async (t) => {
   await start();
   await own.insert({
     table: 'visits_stored',
@@ -62,7 +62,7 @@ t.test('a day is totalled once it is over and quiet; its totals outlive its visi
   t.same(await perDay(), SHOWN, 'those of closed days');
 });
 
-t.test('the sum of visits is the same in every daily view, of open and of closed days', async (t) => {
+t.test('the sum of visits is the same in every daily view, for open and for closed days', async (t) => {
   await start([...THREE, ['a', 'shoe', 1, 5], ['a', 'hat', 1, 6]]);
   const sums = 'sum(visits), uniqCombinedMerge(14)(visitors_sketch)';
   for (const state of ['open', 'closed']) {
@@ -79,7 +79,7 @@ t.test('the sum of visits is the same in every daily view, of open and of closed
   }
 });
 
-t.test('a late visit is in the answer at once, and one that comes twice counts once', async (t) => {
+t.test('a late visit is in the answer at once, and a repeated one counts once', async (t) => {
   await start();
   await totalDays(own, later());
   t.same(await perDay(), SHOWN);
@@ -95,7 +95,7 @@ t.test('a late visit is in the answer at once, and one that comes twice counts o
   t.same(await visitors(), '3');
 });
 
-t.test('totals of two processes, and those that broke off, count nothing twice', async (t) => {
+t.test('totals by two processes, or by one that broke off, count nothing twice', async (t) => {
   await start();
   const now = later();
   await Promise.all([totalDays(own, now), totalDays(own, now), totalDays(own, now + 5)]);
@@ -106,7 +106,7 @@ t.test('totals of two processes, and those that broke off, count nothing twice',
   t.same(await visitors(), '2');
 });
 
-t.test('visitors who sign in within a week become one with the guest that they were', async (t) => {
+t.test('a visitor who logs in within a week becomes one with the earlier guest in the totals', async (t) => {
   await start();
   const evening = Date.parse(`${two}T23:59:00Z`) + 3_600_000;
   await touchDays(`toDateTime64('${one} 00:00:00', 3, 'UTC')`);
@@ -120,7 +120,7 @@ t.test('visitors who sign in within a week become one with the guest that they w
   t.same(await totalDays(own, evening + 20 * 86_400_000), [], 'weeks later it is left as it is');
 });
 
-/** Noon of tomorrow: later than what comes in now, and not close to the end of a day. */
+/** Noon of tomorrow: after all present inserts, and far from the end of a day. */
 const NOON = Math.floor(Date.now() / 86_400_000) * 86_400_000 + 1.5 * 86_400_000;
 const LATE = [
   ['late', 'hat', 1, 5],
@@ -131,7 +131,7 @@ async function insertLate(ms: number, firstLine = 10): Promise<void> {
   await touchDays(`fromUnixTimestamp64Milli(${ms})`, false);
 }
 
-t.test('a visit that was on its way while its day was totalled is in the answer', async (t) => {
+t.test('a visit that arrives while its day is being totalled is in the answer', async (t) => {
   await start();
   t.same(await totalDays(own, NOON), [one, two]);
   await insertLate(NOON - QUIET_MS + 1);
@@ -140,23 +140,26 @@ t.test('a visit that was on its way while its day was totalled is in the answer'
 
 const visitsLeft = () => lines('SELECT profile_id FROM visits ORDER BY profile_id');
 
-t.test('a day is sealed when its visits go, and neither happens while its totals are older', async (t) => {
-  await start();
-  const keptDays = Math.floor((NOON - Date.parse(one)) / 86_400_000) - 1;
-  t.same(await totalDays(own, NOON, { keptDays: 36_500 }), [one, two]);
-  await insertLate(NOON + QUIET_MS);
-  t.same(await perDay(), shown(3, 2), 'both are open again');
-  t.same(await totalDays(own, NOON + QUIET_MS + 1, { keptDays }), [], 'late visits may still come');
-  t.same(await visitsLeft(), ['a', 'a', 'b', 'late', 'late'], 'no total has the late ones');
-  t.same(await totalDays(own, NOON + 3 * QUIET_MS, { keptDays }), [one, two]);
-  t.same(await visitsLeft(), ['a', 'late'], 'those of the first day are gone');
-  await insertLate(NOON + 4 * QUIET_MS, 20);
-  t.same(await perDay(), shown(3, 3), 'the first is sealed');
-  t.same(await totalDays(own, NOON + 6 * QUIET_MS, { keptDays }), [two]);
-  t.same(await perDay(), shown(3, 3));
-});
+t.test(
+  'a day is sealed when its visits are deleted, and neither happens while its totals are outdated',
+  async (t) => {
+    await start();
+    const keptDays = Math.floor((NOON - Date.parse(one)) / 86_400_000) - 1;
+    t.same(await totalDays(own, NOON, { keptDays: 36_500 }), [one, two]);
+    await insertLate(NOON + QUIET_MS);
+    t.same(await perDay(), shown(3, 2), 'both are open again');
+    t.same(await totalDays(own, NOON + QUIET_MS + 1, { keptDays }), [], 'late visits may still come');
+    t.same(await visitsLeft(), ['a', 'a', 'b', 'late', 'late'], 'no total has the late ones');
+    t.same(await totalDays(own, NOON + 3 * QUIET_MS, { keptDays }), [one, two]);
+    t.same(await visitsLeft(), ['a', 'late'], 'those of the first day are gone');
+    await insertLate(NOON + 4 * QUIET_MS, 20);
+    t.same(await perDay(), shown(3, 3), 'the first is sealed');
+    t.same(await totalDays(own, NOON + 6 * QUIET_MS, { keptDays }), [two]);
+    t.same(await perDay(), shown(3, 3));
+  },
+);
 
-t.test('a day that is totalled again has no rows of visits that are gone', async (t) => {
+t.test('a day that is totalled again loses the rows of erased visits', async (t) => {
   await start([...THREE, ['b', 'sock', 1, 7], ['a', 'hat', 2, 8]]);
   await totalDays(own, NOON);
   await eraseRows(own, new Map([['b', `${NOON} ${NOON}`]]));
@@ -176,13 +179,13 @@ t.test('a day that is totalled again has no rows of visits that are gone', async
   t.same(await views(), { days: [], products: [], shop: [] }, 'nobody is left');
 });
 
-t.test('another SHOP_TIMEZONE and a lower VISIT_RETENTION_DAYS at once lose no total', async (t) => {
+t.test('changing SHOP_TIMEZONE and lowering VISIT_RETENTION_DAYS together loses no total', async (t) => {
   await start();
   await totalDays(own, NOON, { keptDays: 1_000 });
   const timeZone = 'Asia/Kolkata';
   await inTimeZone(t, timeZone, PER_DAY);
   const before = await perDay();
-  // A visit came in just now: nothing is totalled in the new zone, so nothing goes.
+  // A visit has just come in: no day is totalled in the new zone, so no visit is deleted.
   await touchDays(`fromUnixTimestamp64Milli(${NOON})`, false);
   await totalDays(own, NOON + 1, { keptDays: 10, timeZone });
   t.same(await visitsLeft(), ['a', 'a', 'b']);
@@ -197,7 +200,7 @@ t.test('another SHOP_TIMEZONE and a lower VISIT_RETENTION_DAYS at once lose no t
 
 const DAY_MS = 86_400_000;
 
-t.test('days are those of SHOP_TIMEZONE; totals of another zone are not used', async (t) => {
+t.test('daily views have the days of SHOP_TIMEZONE, and ignore totals of another zone', async (t) => {
   await emptied();
   const visit = (time: string, line: number) => ({
     ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, line },
@@ -235,7 +238,7 @@ t.test('days are those of SHOP_TIMEZONE; totals of another zone are not used', a
   await days(ofBerlin, 'sealed in Berlin: its visits are gone');
 });
 
-t.test('VISIT_RETENTION_DAYS takes what is older, also when it gets shorter; totals stay', async (t) => {
+t.test('VISIT_RETENTION_DAYS deletes older visits, also after it is lowered, and totals stay', async (t) => {
   await emptied();
   const now = Date.now();
   const rowOf = (days: number) => ({
@@ -258,12 +261,12 @@ t.test('VISIT_RETENTION_DAYS takes what is older, also when it gets shorter; tot
   await left(0, 9);
 });
 
-t.test('days are looked at again and again, until that is closed', async (t) => {
+t.test('days are totalled again and again until the task is closed', async (t) => {
   let tick = () => {};
-  let looks = 0;
+  let runs = 0;
   const empty = {
     query: async () => ({ json: async () => [] }),
-    command: async () => void looks++,
+    command: async () => void runs++,
   } as unknown as ClickHouseClient;
   t.capture(globalThis, 'setInterval', (act: () => void) => {
     tick = act;
@@ -273,7 +276,7 @@ t.test('days are looked at again and again, until that is closed', async (t) => 
   const close = keepDaysTotalled(empty, days, pino({ level: 'silent' }));
   await until('they are totalled again and again', () => {
     tick();
-    return looks >= 3;
+    return runs >= 3;
   });
   await close();
 });

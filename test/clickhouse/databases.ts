@@ -35,7 +35,10 @@ export async function startDatabases(t: Scope, ready = 0) {
         .slice(0, -1)
         .map((line) => line.replaceAll('\t', ' '));
     },
-    /** Views with days of this zone, until the end of `t`; all of them would take ten times as long. */
+    /**
+     * Creates these views with days of this zone, until the end of `t`. Creating all would take ten times as
+     * long.
+     */
     async inTimeZone(t: Scope, timeZone: string, views: RegExp) {
       const put = async (zone: string) => {
         for (const { sql } of loadViews().filter(({ name }) => views.test(name)))

@@ -1,5 +1,6 @@
-// An insert is one block, stored when it is acknowledged and shown once, also under a hostile profile; columns are what lines say.
-// The embedded ClickHouse never inserts asynchronously: a column's default tells the settings of an insert.
+// An insert is one block, stored when it is acknowledged and shown once, even under a hostile profile; its
+// lines fill the columns. The embedded ClickHouse never inserts asynchronously, so the default of a column
+// records the settings of an insert.
 
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import t from 'tap';
@@ -9,7 +10,7 @@ import { encodeEvent } from '../../src/events/row.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
 
-/** What the profile says, and what the insert runs under. */
+/** Each setting's value in the profile, and during an insert. */
 const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>> = {
   async_insert: ['1', 'false'],
   insert_deduplicate: ['1', 'false'],
@@ -24,7 +25,7 @@ const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>
 
 const { url, client: admin, own, migrated, emptied, insert, ask: askOwn } = await startDatabases(t, 1);
 const { database: hostile } = migrated(t);
-/** What a client sends with every request stands for a profile: both give way to what an insert says itself. */
+/** Settings sent with every request stand in for a profile: an insert's own settings override both. */
 const client = createClient({
   url,
   database: hostile,
@@ -53,7 +54,7 @@ t.test('an acknowledged insert is stored, in one block, and shown once when it i
   t.same(await ask('SELECT count() AS n FROM events'), [{ n: '500' }], 'and shown once');
 });
 
-t.test('the largest insert is one block, too', async (t) => {
+t.test('the largest insert is one block', async (t) => {
   const shortest = lineOf(eventRow({ payload: { i: 1e5, note: '' } })).length + 1;
   const lines = batch(INSERT_ROWS, 'x'.repeat(INSERT_BYTES / INSERT_ROWS - shortest));
   t.ok(lines.length > INSERT_BYTES * 0.98 && lines.length <= INSERT_BYTES, `${lines.length} bytes`);
@@ -75,7 +76,7 @@ t.test('an insert with a bad line is refused as a whole, at once', async (t) => 
   t.equal(await stored(), before);
 });
 
-t.test('no setting of the profile that matters holds for the insert', async (t) => {
+t.test('an insert overrides the settings of a hostile profile', async (t) => {
   for (const name of Object.keys(SETTINGS))
     await admin.command({
       query: `ALTER TABLE ${hostile}.events_stored ADD COLUMN seen_${name} String DEFAULT toString(getSetting('${name}'))`,
@@ -89,7 +90,7 @@ t.test('no setting of the profile that matters holds for the insert', async (t) 
 
 /** 255 characters, 1,020 bytes. */
 const HANDLE = '😀'.repeat(255);
-t.test('the line of the service is what the table takes, column by column', async (t) => {
+t.test('the line of an event fills the table column by column', async (t) => {
   await emptied();
   const names = { email: 'a@b.example', firstName: 'A', lastName: 'B' };
   const identity = { customerId: '7', sessionId: 'ü-😀', device: 'desktop', locale: 'de', ...names };
@@ -134,7 +135,7 @@ t.test('the line of the service is what the table takes, column by column', asyn
   t.notMatch(line, /a@b.example|firstName/, 'names and addresses stay out');
 });
 
-t.test("a line that ClickHouse can't read is the data's fault, a changed table the server's", async (t) => {
+t.test('an unreadable line is blamed on the data, and a changed table on the server', async (t) => {
   await emptied();
   const event = lineOf(eventRow());
   const visit = '1767225600.123\t0\t12\t3\t12.sA\tshoe\tmobile\n';

@@ -14,7 +14,7 @@ import { SHARED, startDatabases } from './databases.js';
 const { client, own, freshDatabase, emptied, ask } = await startDatabases(t);
 const names = loadMigrations().map(({ name }) => name);
 
-t.test('a migration that broke off is finished by the next start', async (t) => {
+t.test('a migration that broke off is finished at the next start', async (t) => {
   const database = freshDatabase();
   const [first, ...others] = loadMigrations();
   if (first === undefined) throw new Error('no migrations');
@@ -33,7 +33,7 @@ t.test('a database newer than the program, or with a changed migration, is refus
     await t.rejects(migrate(client, SHARED, { given }), { constructor: StartupError, message });
 });
 
-t.test("a missing or changed view is put back, and a user's own is left alone", async (t) => {
+t.test("migrate restores a missing or changed view, and leaves a user's own view alone", async (t) => {
   await emptied();
   const shown = () =>
     ask("SELECT name, create_table_query FROM system.tables WHERE engine = 'View' ORDER BY name");
@@ -48,7 +48,7 @@ t.test("a missing or changed view is put back, and a user's own is left alone", 
   t.same(await shown(), before);
 });
 
-t.test('after an upgrade a view that has all columns of another one has the new ones, too', async (t) => {
+t.test("after an upgrade a view of all columns of another view has that view's new columns", async (t) => {
   await emptied();
   const columns = () => ask<{ name: string }>('DESCRIBE events_by_visitor');
   const now = await columns();
@@ -62,7 +62,7 @@ t.test('after an upgrade a view that has all columns of another one has the new 
   t.same(await columns(), now);
 });
 
-t.test('every view of every file in src/clickhouse/views is put in place', (t) => {
+t.test('loadViews finds every view of every file in src/clickhouse/views', (t) => {
   const folder = new URL('../../../src/clickhouse/views/', import.meta.url);
   const texts = readdirSync(folder).map((file) => readFileSync(new URL(file, folder), 'utf8'));
   const written = texts.flatMap((text) =>
@@ -77,7 +77,7 @@ t.test('every view of every file in src/clickhouse/views is put in place', (t) =
   t.end();
 });
 
-t.test('every view says what it answers', async (t) => {
+t.test('every view has its description as its comment', async (t) => {
   await emptied();
   const comments = await ask<{ name: string; comment: string }>(
     "SELECT name, comment FROM system.tables WHERE database = currentDatabase() AND engine = 'View' ORDER BY name",
@@ -94,7 +94,7 @@ t.test('every view says what it answers', async (t) => {
 const all = loadMigrations().flatMap(({ sql }) => statementsOf(sql, 'shop', 'many'));
 const views = loadViews().flatMap(({ sql }) => statementsOf(sql, 'shop', 'many'));
 
-t.test('ClickHouse parses every statement of the schema, each for the cluster', async (t) => {
+t.test("ClickHouse parses every statement of a cluster's schema, and each names the cluster", async (t) => {
   for (const statement of [...all, ...views]) {
     const answer = await client.query({
       query: 'SELECT formatQuery({statement: String}) AS parsed',
@@ -106,14 +106,14 @@ t.test('ClickHouse parses every statement of the schema, each for the cluster', 
   }
 });
 
-t.test('one server has nothing of a cluster', (t) => {
+t.test('the schema of a single server has nothing of a cluster', (t) => {
   for (const { sql } of [...loadMigrations(), ...loadViews()])
     for (const statement of statementsOf(sql, 'shop'))
       t.notMatch(statement, /CLUSTER|_local|Replicated|Distributed/, statement);
   t.end();
 });
 
-t.test('every local table is replicated, and feeds go from local table to local table', (t) => {
+t.test('every local table of a cluster is replicated, and fed from local tables', (t) => {
   const [local, feeds] = [/^CREATE TABLE IF NOT EXISTS shop\.\w+_local /, /^CREATE MATERIALIZED/].map(
     (kind) => all.filter((statement) => kind.test(statement)),
   ) as [string[], string[]];
@@ -126,7 +126,7 @@ t.test('every local table is replicated, and feeds go from local table to local 
   t.end();
 });
 
-t.test('rows are spread by what repeats of them have in common', (t) => {
+t.test('repeats of a row go to the same shard', (t) => {
   const keyOf = (table: string) =>
     new RegExp(`Distributed\\(many, shop, ${table}_local, (.*)\\)$`, 'm').exec(all.join('\n'))?.[1];
   t.equal(keyOf('events_stored'), "sipHash64(if(order_id = '', profile_id, order_id))");
@@ -134,25 +134,28 @@ t.test('rows are spread by what repeats of them have in common', (t) => {
   t.end();
 });
 
-t.test('erasure goes to the local tables of all servers and waits for all replicas', async (t) => {
-  const asked: { query: string; clickhouse_settings?: object }[] = [];
-  const command = async (one: { query: string }) => asked.push(one);
-  const erasures = () => asked.filter(({ query }) => query.startsWith('ALTER'));
-  const query = async () => ({ json: async () => [{ hashes: ['7'] }] });
-  await eraseRows({ command, query } as never, new Map([['1a.sAAAAAAAAAAAAAAAA', '1000 1000']]), 'many');
-  t.same(
-    erasures().map(({ query }) => /^ALTER TABLE (\w+) ON CLUSTER many DELETE/.exec(query)?.[1]),
-    VISITOR_TABLES.map(({ name }) => `${name}_local`),
-  );
-  for (const { clickhouse_settings } of erasures()) t.same(clickhouse_settings, { mutations_sync: '2' });
-  t.match(
-    asked.at(-1)?.query,
-    /^KILL MUTATION ON CLUSTER many .*'events_stored_local'/,
-    'their texts are forgotten',
-  );
-});
+t.test(
+  'an erasure on a cluster changes the local tables of all servers, and waits for all replicas',
+  async (t) => {
+    const asked: { query: string; clickhouse_settings?: object }[] = [];
+    const command = async (one: { query: string }) => asked.push(one);
+    const erasures = () => asked.filter(({ query }) => query.startsWith('ALTER'));
+    const query = async () => ({ json: async () => [{ hashes: ['7'] }] });
+    await eraseRows({ command, query } as never, new Map([['1a.sAAAAAAAAAAAAAAAA', '1000 1000']]), 'many');
+    t.same(
+      erasures().map(({ query }) => /^ALTER TABLE (\w+) ON CLUSTER many DELETE/.exec(query)?.[1]),
+      VISITOR_TABLES.map(({ name }) => `${name}_local`),
+    );
+    for (const { clickhouse_settings } of erasures()) t.same(clickhouse_settings, { mutations_sync: '2' });
+    t.match(
+      asked.at(-1)?.query,
+      /^KILL MUTATION ON CLUSTER many .*'events_stored_local'/,
+      'their texts are forgotten',
+    );
+  },
+);
 
-t.test('an insert is acknowledged when the shards have it', (t) => {
+t.test('an insert on a cluster is acknowledged when the shards have it', (t) => {
   t.same(clusterSettings(''), {}, 'not on one server');
   t.match(clusterSettings('many'), { distributed_foreground_insert: 1 });
   t.equal(
@@ -163,10 +166,13 @@ t.test('an insert is acknowledged when the shards have it', (t) => {
   t.end();
 });
 
-t.test('`start` with its own ClickHouse refuses a cluster before it starts anything', async (t) => {
-  const config = readConfig({ CLICKHOUSE_CLUSTER: 'many' });
-  await t.rejects(startProcesses(config, {} as never, {} as never), {
-    constructor: StartupError,
-    message: /needs CLICKHOUSE_URL/,
-  });
-});
+t.test(
+  '`start` with its embedded ClickHouse refuses CLICKHOUSE_CLUSTER before it starts anything',
+  async (t) => {
+    const config = readConfig({ CLICKHOUSE_CLUSTER: 'many' });
+    await t.rejects(startProcesses(config, {} as never, {} as never), {
+      constructor: StartupError,
+      message: /needs CLICKHOUSE_URL/,
+    });
+  },
+);

@@ -144,7 +144,7 @@ const alert = (who: string, day: number, of: typeof shoe, type: string, priceBef
     ...{ price, currency: 'EUR', payload: { priceBefore } },
   });
 
-/** Shares and alerts, which come out wrong where a join multiplies rows, a time is left out, or profiles are not followed. */
+/** Shares and alerts that come out wrong if a join multiplies rows, forgets a time, or ignores merges. */
 export const MORE = [
   ...[
     share('ann', 10, 'a', 'Link'),
@@ -153,7 +153,8 @@ export const MORE = [
     share('ann', 12, 'a', 'Link'),
   ],
   ...[open(-3, 'c'), open(10, 'a'), open(11, 'a'), open(12, 'a'), open(13, 'b')],
-  // Ann is told as the guest who she was, and looks three times. Bob had looked before. Eve looks once. Fay's is too old.
+  // Ann is alerted as the guest she was, and visits three times. Bob had visited before. Eve visits once.
+  // Fay's is too old.
   alert('guest', 1, shoe, 'priceDrop', '100.00', '90.00'),
   alert('bob', 6, shoe, 'priceDrop', '100.00', '40.00'),
   alert('eve', 8, bag, 'priceDrop', '100.00', '80.00'),
@@ -199,7 +200,7 @@ export const ANSWERS: Readonly<Record<string, readonly object[]>> = {
     { ...bag, wishers: 3, items: 3, oldest: '2025-03-01 12:00:00.000' },
     { ...hat, wishers: 1, items: 1, oldest: '2025-03-21 12:00:00.000' },
   ],
-  // In the last 7 days nobody wished; before that Cyd and Fay.
+  // In the last 7 days nobody saved anything; before that, Cyd and Fay did.
   'momentum(': [
     { ...hat, wishers: 0, wishers_before: 1, change: -1, growth: -1 },
     { ...bag, wishers: 0, wishers_before: 1, change: -1, growth: -1 },
@@ -308,7 +309,7 @@ export const ANSWERS: Readonly<Record<string, readonly object[]>> = {
     ...{ product_id, product_handle, visits, visitors, wishers, carters, buyers, revenue },
   })),
   'AS links_shared': [{ links_shared: 1, links_opened: 2, opens: 4 }],
-  // 0.1, 0.6 and 0.2: weighed by their looks they would be 0.22.
+  // The mean of 0.1, 0.6 and 0.2; weighted by visits it would be 0.22.
   'AS fell_by': [
     { type: 'backInStock', wishers: 1, came_back: 1, fell_by: 0 },
     { type: 'priceDrop', wishers: 3, came_back: 2, fell_by: 0.3 },

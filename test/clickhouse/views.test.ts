@@ -38,7 +38,7 @@ t.test('a visit that was stored twice, under two tokens, is shown once', async (
   t.same(await lines('SELECT count() FROM visits'), ['5'], 'each other name is another visit');
 });
 
-t.test('a share of a product is a share, and ends no wish for it', async (t) => {
+t.test('a share of a product counts as a share, and ends no wish for it', async (t) => {
   const of = (type: string, hour: number, more: object = {}) =>
     eventRow({ type, product_id: '1', occurred_at: `2025-03-01T0${hour}:00:00.000Z`, ...more });
   await emptied(of('add', 1), of('share', 2, { channel: 'Email', share_code: 'a' }));
@@ -47,7 +47,7 @@ t.test('a share of a product is a share, and ends no wish for it', async (t) => 
   t.same(await lines("SELECT wishers FROM open_wishes(from = '2025-03-01', to = '2025-03-01')"), ['1']);
 });
 
-t.test('purchases: the lines of the newest statement, in whatever order they are inserted', async (t) => {
+t.test('purchases has the lines of the newest statement, in whatever order they are inserted', async (t) => {
   await emptied(eventRow({ product_id: '1', product_handle: 'shoe' }));
   await own.command({ query: 'SYSTEM STOP MERGES purchases_stored' });
   const at = '2026-01-02T03:04:05.678Z';
@@ -104,7 +104,7 @@ t.test('visits, purchases and events are shown under the present profile, each o
   t.same(await ids('visits_by_visitor'), ['new old', 'other other']);
 });
 
-t.test('the same insert sent again repairs lost merges, and shows each row once', async (t) => {
+t.test('a repeated insert repairs lost merges, and shows each row once', async (t) => {
   await emptied();
   const merge = encodeMerge(newEventId(1_000), 1_000, 'old', { into: 'new', isNew: true });
   const wish = lineOf(eventRow({ type: 'add', product_id: '1' }));
@@ -116,7 +116,7 @@ t.test('the same insert sent again repairs lost merges, and shows each row once'
   t.same(await lines('SELECT old_id, new_id FROM profile_merges'), ['old new']);
 });
 
-t.test('products: each fact as it was told last; prices and stock from adds alone', async (t) => {
+t.test('products has the newest value of each fact; prices and stock come from adds alone', async (t) => {
   await emptied();
   const of = (type: string, second: number, more: object) =>
     lineOf(eventRow({ type, product_id: '1', occurred_at: `2025-03-01T00:00:0${second}.000Z`, ...more }));
@@ -130,11 +130,11 @@ t.test('products: each fact as it was told last; prices and stock from adds alon
   const variants = 'SELECT variant_id, price_now, currency, in_stock FROM product_variants ORDER BY currency';
   t.same(await lines(variants), [' 9  true', ' 8 JPY true']);
   await insert(of('add', 1, { variant_id: '2', currency: 'EUR' }));
-  const told = "SELECT price_now, currency, in_stock, told_at FROM product_variants WHERE variant_id = '2'";
-  t.same(await lines(told), ['\\N  \\N \\N']);
+  const latest = "SELECT price_now, currency, in_stock, told_at FROM product_variants WHERE variant_id = '2'";
+  t.same(await lines(latest), ['\\N  \\N \\N']);
 });
 
-t.test('prices are compared within one currency, with what the shop told last', async (t) => {
+t.test('prices are compared within one currency, with the last price that the shop sent', async (t) => {
   await emptied();
   const wish = (who: string, second: number, price: string, currency: string) =>
     lineOf(
@@ -152,17 +152,17 @@ t.test('prices are compared within one currency, with what the shop told last', 
       FROM restock_and_price_drops(from = '2025-03-01', to = '2025-03-01') ORDER BY currency`);
   t.same(await rows(), [' 0 20 1 false', 'EUR 0 25 2 false', 'JPY 1 2500 1 false']);
   const at = Date.UTC(2025, 2, 2);
-  const told = (version: number, price: string, inventoryAvailable: boolean | null) => {
+  const product = (version: number, price: string, inventoryAvailable: boolean | null) => {
     const variants = [{ variantId: '11', price, currencyCode: null, inventoryAvailable }];
     const product = { productId: '1', productHandle: 'shoe', productTitle: 'Red "shoe"', variants };
     return encodeProduct(product, version, 'EUR');
   };
-  const older = told(at - 1, '99.00', false);
-  await insert(told(at, '19.99', true), older);
-  await insert(older, told(at + 1, '19.99', null));
+  const older = product(at - 1, '99.00', false);
+  await insert(product(at, '19.99', true), older);
+  await insert(older, product(at + 1, '19.99', null));
   t.same(await rows(), [' 1 19.99 1 true', 'EUR 2 19.99 2 true', 'JPY 1 2500 1 true']);
   t.same(await lines('SELECT * FROM products'), ['1 shoe Red "shoe"']);
-  t.same(await lines('SELECT count() FROM events'), ['5'], 'what the shop told is no event');
+  t.same(await lines('SELECT count() FROM events'), ['5'], 'a version of a product is no event');
   t.same(await lines('SELECT count() FROM steps_by_visitor'), ['5']);
 });
 
@@ -185,7 +185,7 @@ t.test('wish_to_purchase has a row for each product, whatever currencies it was 
   ]);
 });
 
-t.test('days and weeks are those of SHOP_TIMEZONE', async (t) => {
+t.test('views have the days and weeks of SHOP_TIMEZONE', async (t) => {
   await emptied();
   const add = (who: string, occurred_at: string) =>
     lineOf(eventRow({ type: 'add', profile_id: who, product_id: '1', occurred_at }));
@@ -204,7 +204,7 @@ t.test('days and weeks are those of SHOP_TIMEZONE', async (t) => {
 });
 
 const { own: month } = databases.migrated(t);
-// What was stored twice stays so: views show it once all the same.
+// Duplicates stay stored: views must show them once all the same.
 await month.command({ query: 'SYSTEM STOP MERGES' });
 await makeSmallWorld(month);
 for (let times = 0; times < 2; times++) await insertEvents(month, Buffer.from(MORE.join('')), never);
@@ -243,7 +243,7 @@ async function answersAreRight(t: Test): Promise<void> {
       clickhouse_settings: { output_format_json_quote_64bit_integers: 0 },
     });
     const rows = await answer.json<Record<string, unknown>>();
-    // One that has no order of its own may come in any.
+    // A query without an order may return its rows in any.
     if (!/ORDER BY|\(from|\(until|^SELECT \*/.test(query))
       rows.sort((a, b) => String(a['type']).localeCompare(String(b['type'])));
     t.same(rounded(rows), rounded(ANSWERS[name] ?? []), query);
@@ -256,23 +256,39 @@ t.test('every question and query of docs/analysts.md has the answer worked out b
 
 const WITH_DAYS = loadViews().filter(({ days }) => days.length > 0);
 
-t.test('an impossible day, another spelling or another order is an error, also without rows', async (t) => {
-  await emptied();
-  const ODD = ['2025-11-31', '2025-02-30', '20250101', '1969-12-31', '2150-01-01', '9999-12-31', '', 'today'];
-  for (const { name: view, days: names } of WITH_DAYS) {
-    const refused = (days: object, why: RegExp) => {
-      const given = names.map((name) => `${name} = '${{ ...RIGHT, ...days }[name]}'`).join(', ');
-      return t.rejects(ask(`SELECT * FROM ${view}(${given})`), why, `${view} ${given}`);
-    };
-    if (names.length > 1) await refused({ from: '2025-03-02', to: '2025-03-01' }, /from is after to/);
-    for (const day of ['2025-1-1', ...(view === 'most_wished' ? ODD : [])])
-      for (const name of names) await refused({ [name]: day }, /days are like|Cannot parse|BAD_QUERY/);
-  }
-  t.same(await ask('SELECT wishers FROM most_wished(from = today() - 7, to = today())'), [], 'a day of SQL');
-});
+t.test(
+  'a view refuses an impossible day, another spelling, and days in the wrong order, even without rows',
+  async (t) => {
+    await emptied();
+    const ODD = [
+      '2025-11-31',
+      '2025-02-30',
+      '20250101',
+      '1969-12-31',
+      '2150-01-01',
+      '9999-12-31',
+      '',
+      'today',
+    ];
+    for (const { name: view, days: names } of WITH_DAYS) {
+      const refused = (days: object, why: RegExp) => {
+        const given = names.map((name) => `${name} = '${{ ...RIGHT, ...days }[name]}'`).join(', ');
+        return t.rejects(ask(`SELECT * FROM ${view}(${given})`), why, `${view} ${given}`);
+      };
+      if (names.length > 1) await refused({ from: '2025-03-02', to: '2025-03-01' }, /from is after to/);
+      for (const day of ['2025-1-1', ...(view === 'most_wished' ? ODD : [])])
+        for (const name of names) await refused({ [name]: day }, /days are like|Cannot parse|BAD_QUERY/);
+    }
+    t.same(
+      await ask('SELECT wishers FROM most_wished(from = today() - 7, to = today())'),
+      [],
+      'a day of SQL',
+    );
+  },
+);
 const RIGHT = { from: '2025-01-01', to: '2149-06-06', until: '2025-01-01' };
 
-t.test('far days are answered as any other: nothing is before or after them', async (t) => {
+t.test('views asked for all days from 1970 to 2149 answer as for the days that have rows', async (t) => {
   for (const { name: view, days } of WITH_DAYS) {
     if (days.length < 2) continue;
     const ask = (from: string, to: string) =>
@@ -281,7 +297,7 @@ t.test('far days are answered as any other: nothing is before or after them', as
   }
 });
 
-t.test('the same answers from totals of the days that are over', async (t) => {
+t.test('every question has the same answer from the totals of closed days', async (t) => {
   const days = await totalDays(month, Date.now() + 2 * QUIET_MS);
   t.same(days, [2, 3, 4, 5, 6, 9, 10, 11, 17, 21].map(dateOf), 'every day with a visit');
   t.same(await databases.ask('SELECT day FROM visit_days WHERE is_open', month), []);

@@ -1,5 +1,6 @@
-// deploy/ but for its units (units.test.ts): docker-compose takes compose.yaml, and containers are confined. Here Redis, nginx and
-// our processes run without containers, with the arguments, environment and health check that they would have.
+// deploy/ except its units (units.test.ts): docker-compose accepts compose.yaml, and containers are confined.
+// Here Redis, nginx and our processes run without containers, with the arguments, environment and health
+// check that they would have.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -34,7 +35,7 @@ async function compose(t: Test, variables: Readonly<Record<string, string>>) {
   return await check('docker-compose', args, { env: { PATH, HOME } });
 }
 
-/** What compose.yaml decides: where its parts are. */
+/** Settings that compose.yaml fixes: the locations of its parts. */
 const FIXED = 'REDIS_URL CLICKHOUSE_URL HOST PORT DASHBOARD_PORT FLUSH_METRICS_PORT DATA_DIR'.split(' ');
 
 const GIVEN: Readonly<Record<string, string>> = {
@@ -65,41 +66,52 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   const { services } = parseYaml(output);
   const ours = Object.keys(services).filter((name) => /^(serve-|flush$|deliver$|dashboard$)/.test(name));
 
-  t.test('has two of serve and one of each other, with settings that their commands read', async (t) => {
-    t.same(ours, ['dashboard', 'deliver', 'flush', 'serve-1', 'serve-2']);
-    for (const name of ours) {
-      const { command, environment } = services[name];
-      t.same(command, [name.split('-')[0]]);
-      for (const setting of Object.keys(environment))
-        t.ok(settingsOf(command[0]).includes(setting), `${name}: ${setting}`);
-    }
-  });
+  t.test(
+    'compose.yaml has two of serve and one of each other process, with settings that their commands read',
+    async (t) => {
+      t.same(ours, ['dashboard', 'deliver', 'flush', 'serve-1', 'serve-2']);
+      for (const name of ours) {
+        const { command, environment } = services[name];
+        t.same(command, [name.split('-')[0]]);
+        for (const setting of Object.keys(environment))
+          t.ok(settingsOf(command[0]).includes(setting), `${name}: ${setting}`);
+      }
+    },
+  );
 
-  t.test('every setting reaches each process that reads it, and no other process', async (t) => {
-    const values = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, `value-of-${name}`]));
-    const given = await compose(t, { ...VARIABLES, ...values });
-    const composed = parseYaml(given.output).services;
-    const notFree: readonly string[] = [...FIXED, ...OF_START];
-    for (const name of ours) {
-      const { command, environment } = composed[name];
-      const reaching = Object.keys(environment).filter((setting) => environment[setting] === values[setting]);
-      const free = settingsOf(command[0]).filter((setting) => !notFree.includes(setting));
-      t.same(reaching.sort(), [...new Set(free)].sort(), name);
-    }
-    for (const name of ['flush', 'deliver', 'dashboard'])
-      for (const secret of ['API_KEYS', 'PUBLISHABLE_KEYS', 'SHOPIFY_SECRET'])
-        t.notOk(secret in composed[name].environment, `${name} gets no ${secret}`);
-  });
+  t.test(
+    'every setting of compose.yaml reaches each process that reads it, and no other process',
+    async (t) => {
+      const values = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, `value-of-${name}`]));
+      const given = await compose(t, { ...VARIABLES, ...values });
+      const composed = parseYaml(given.output).services;
+      const notFree: readonly string[] = [...FIXED, ...OF_START];
+      for (const name of ours) {
+        const { command, environment } = composed[name];
+        const reaching = Object.keys(environment).filter(
+          (setting) => environment[setting] === values[setting],
+        );
+        const free = settingsOf(command[0]).filter((setting) => !notFree.includes(setting));
+        t.same(reaching.sort(), [...new Set(free)].sort(), name);
+      }
+      for (const name of ['flush', 'deliver', 'dashboard'])
+        for (const secret of ['API_KEYS', 'PUBLISHABLE_KEYS', 'SHOPIFY_SECRET'])
+          t.notOk(secret in composed[name].environment, `${name} gets no ${secret}`);
+    },
+  );
 
-  t.test('the user of the service manages no access; another may, from inside the container', async (t) => {
-    t.notMatch(services.clickhouse.environment, { CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: /./ });
-    const xml = await readFile(join(DEPLOY, 'clickhouse/admin.xml'), 'utf8');
-    t.same(xml.match(/(?<=<ip>).*(?=<\/ip>)/g), ['127.0.0.1', '::1']);
-    const compose = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
-    t.match(compose, './clickhouse/admin.xml:/etc/clickhouse-server/users.d/');
-  });
+  t.test(
+    "ClickHouse's service user manages no access, and an administrator may only from inside the container",
+    async (t) => {
+      t.notMatch(services.clickhouse.environment, { CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: /./ });
+      const xml = await readFile(join(DEPLOY, 'clickhouse/admin.xml'), 'utf8');
+      t.same(xml.match(/(?<=<ip>).*(?=<\/ip>)/g), ['127.0.0.1', '::1']);
+      const compose = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
+      t.match(compose, './clickhouse/admin.xml:/etc/clickhouse-server/users.d/');
+    },
+  );
 
-  t.test('every container is bounded, confined and looked after', async (t) => {
+  t.test('every container is limited, confined, restarted and health-checked', async (t) => {
     for (const name of Object.keys(services)) {
       const service = { read_only: false, ...services[name] };
       t.equal(service.read_only, name !== 'clickhouse', name);
@@ -114,110 +126,122 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     }
   });
 
-  t.test('what has no value to start with is asked for; the example names every variable', async (t) => {
-    const text = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
-    const required = new Set([...text.matchAll(/\$\{(\w+):\?/g)].map(([, name = '']) => name));
-    t.ok(required.size > 3);
-    const bare = await compose(t, {});
-    t.notOk(bare.ok);
-    t.match(bare.output, /set \w+ in \.env/);
-    const optional = [...text.matchAll(/\$\{(\w+):-\w*\}/g)].map(([, name = '']) => name);
-    for (const name of required) t.ok(name in VARIABLES, name);
-    for (const name of optional)
-      t.ok(name in VARIABLES || name in SETTINGS || /^(HTTP_PORT|WISHMETER_IMAGE)$/.test(name), name);
-    for (const name of Object.keys(VARIABLES))
-      t.ok(PREDEFINED.has(name) || required.has(name) || optional.includes(name), `${name} is read`);
-  });
+  t.test(
+    'compose.yaml asks for each variable without a default, and the example names every variable',
+    async (t) => {
+      const text = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
+      const required = new Set([...text.matchAll(/\$\{(\w+):\?/g)].map(([, name = '']) => name));
+      t.ok(required.size > 3);
+      const bare = await compose(t, {});
+      t.notOk(bare.ok);
+      t.match(bare.output, /set \w+ in \.env/);
+      const optional = [...text.matchAll(/\$\{(\w+):-\w*\}/g)].map(([, name = '']) => name);
+      for (const name of required) t.ok(name in VARIABLES, name);
+      for (const name of optional)
+        t.ok(name in VARIABLES || name in SETTINGS || /^(HTTP_PORT|WISHMETER_IMAGE)$/.test(name), name);
+      for (const name of Object.keys(VARIABLES))
+        t.ok(PREDEFINED.has(name) || required.has(name) || optional.includes(name), `${name} is read`);
+    },
+  );
 
-  t.test('its parts run as they are started there, and the image finds them healthy', async (t) => {
-    const dir = join(await tempDir(t), 'redis');
-    await mkdir(dir);
-    const port = await freePort();
-    const { command, environment: passwords, healthcheck } = services.redis;
-    const [fill = '', args = ''] = command.at(-1).split(/ && exec redis-server /);
-    const acl = join(dir, 'users.acl');
-    const here = (text: string) =>
-      text.replace('/etc/redis/users.acl', join(DEPLOY, 'redis/users.acl')).replaceAll('/tmp/users.acl', acl);
-    execFileSync('sh', ['-c', here(fill).replaceAll('$$', '$')], { env: passwords });
-    const options = here(args)
-      .split(/\s+/)
-      .map((word) => (word === '""' ? '' : word));
-    const startRedis = () => startRedisServer(dir, port, options, 'ping any');
-    let redis = await startRedis();
-    t.teardown(() => redis.stop());
-    const ping = healthcheck.test[1].replace('redis-cli', `redis-cli -p ${port}`);
-    t.equal(spawnSync('sh', ['-c', ping]).status, 0, 'its health check finds it');
-    const stranger = new Redis({ port, host: '127.0.0.1', enableReadyCheck: false });
-    stranger.on('error', () => {}); // the command's is enough
-    await t.rejects(stranger.get('wm:x'), /NOAUTH/, 'nothing without a password');
-    stranger.disconnect();
-    const connect = (username: string, password = '') =>
-      new Redis({ port, host: '127.0.0.1', username, password, enableReadyCheck: false });
-    const serve = connect('wishmeter-serve', VARIABLES['SERVE_REDIS_PASSWORD']);
-    const script = "redis.call('SET', KEYS[1], 1) return redis.call('SET', KEYS[2], 2)";
-    await serve.eval(script, 2, 'wm:{1}:a', 'wm:{1}:b');
-    serve.disconnect();
-    await redis.stop();
-    redis = await startRedis();
-    const client = connect('admin', VARIABLES['ADMIN_REDIS_PASSWORD']);
-    // A script that writes twice outlives a restart.
-    t.same(await client.mget('wm:{1}:a', 'wm:{1}:b'), ['1', '2']);
-    await client.del('wm:{1}:a', 'wm:{1}:b');
-    const expected = {
-      appendonly: 'yes',
-      save: '',
-      'maxmemory-policy': 'noeviction',
-      maxmemory: `${2 ** 31}`,
-    };
-    for (const [name, value] of Object.entries(expected))
-      t.same(await client.config('GET', name), [name, value]);
-    client.disconnect();
+  t.test(
+    'the processes of compose.yaml run with its settings, and their health checks succeed',
+    async (t) => {
+      const dir = join(await tempDir(t), 'redis');
+      await mkdir(dir);
+      const port = await freePort();
+      const { command, environment: passwords, healthcheck } = services.redis;
+      const [fill = '', args = ''] = command.at(-1).split(/ && exec redis-server /);
+      const acl = join(dir, 'users.acl');
+      const here = (text: string) =>
+        text
+          .replace('/etc/redis/users.acl', join(DEPLOY, 'redis/users.acl'))
+          .replaceAll('/tmp/users.acl', acl);
+      execFileSync('sh', ['-c', here(fill).replaceAll('$$', '$')], { env: passwords });
+      const options = here(args)
+        .split(/\s+/)
+        .map((word) => (word === '""' ? '' : word));
+      const startRedis = () => startRedisServer(dir, port, options, 'ping any');
+      let redis = await startRedis();
+      t.teardown(() => redis.stop());
+      const ping = healthcheck.test[1].replace('redis-cli', `redis-cli -p ${port}`);
+      t.equal(spawnSync('sh', ['-c', ping]).status, 0, 'its health check finds it');
+      const stranger = new Redis({ port, host: '127.0.0.1', enableReadyCheck: false });
+      stranger.on('error', () => {}); // the command's is enough
+      await t.rejects(stranger.get('wm:x'), /NOAUTH/, 'nothing without a password');
+      stranger.disconnect();
+      const connect = (username: string, password = '') =>
+        new Redis({ port, host: '127.0.0.1', username, password, enableReadyCheck: false });
+      const serve = connect('wishmeter-serve', VARIABLES['SERVE_REDIS_PASSWORD']);
+      const script = "redis.call('SET', KEYS[1], 1) return redis.call('SET', KEYS[2], 2)";
+      await serve.eval(script, 2, 'wm:{1}:a', 'wm:{1}:b');
+      serve.disconnect();
+      await redis.stop();
+      redis = await startRedis();
+      const client = connect('admin', VARIABLES['ADMIN_REDIS_PASSWORD']);
+      // A script that writes twice outlives a restart.
+      t.same(await client.mget('wm:{1}:a', 'wm:{1}:b'), ['1', '2']);
+      await client.del('wm:{1}:a', 'wm:{1}:b');
+      const expected = {
+        appendonly: 'yes',
+        save: '',
+        'maxmemory-policy': 'noeviction',
+        maxmemory: `${2 ** 31}`,
+      };
+      for (const [name, value] of Object.entries(expected))
+        t.same(await client.config('GET', name), [name, value]);
+      client.disconnect();
 
-    const clickhouse = await startReadable(t, 'wishmeter');
-    const at = (value: string, host: string) => {
-      const url = new URL(value);
-      t.ok(url.hostname in services, value);
-      url.host = host;
-      return url.href;
-    };
-    const own = { HOST: '127.0.0.1', REDIS_TIMEOUT_MS: MOST_PATIENT_MS };
-    const start = async (name: string, changed: Readonly<Record<string, string>>) => {
-      const { command: args, environment } = services[name];
-      const [command] = args;
-      const REDIS_URL = at(environment.REDIS_URL, `127.0.0.1:${port}`);
-      t.equal(new URL(REDIS_URL).username, `wishmeter-${command}`);
-      const { CLICKHOUSE_URL } = environment;
-      if (CLICKHOUSE_URL !== undefined) at(CLICKHOUSE_URL, '127.0.0.1');
-      const moved = { REDIS_URL, CLICKHOUSE_URL: CLICKHOUSE_URL && clickhouse.url };
-      const env = { ...environment, ...moved, ...own, ...changed };
-      const part = programPart(name, command, env);
-      t.teardown(() => part.stop());
-      const check = { ...environment, ...changed };
-      t.notOk(isHealthy(check), `${name} does not listen yet`);
-      await part.start();
-      t.ok(isHealthy(check), name);
-    };
-    const served = String(await freePort());
-    await start('serve-1', { PORT: served });
-    await start('flush', { FLUSH_METRICS_PORT: String(await freePort()) });
-    const ask = async (path: string, headers = {}) =>
-      (await fetch(`http://127.0.0.1:${served}${path}`, { headers })).status;
-    const key = { authorization: `Bearer ${VARIABLES['API_KEYS']}` };
-    // `serve` asks both databases: 503 if one is away.
-    t.equal(await ask('/profile?sessionId=nobody', key), 404);
-    t.equal(await ask('/metrics'), 401, 'it needs the token');
+      const clickhouse = await startReadable(t, 'wishmeter');
+      const at = (value: string, host: string) => {
+        const url = new URL(value);
+        t.ok(url.hostname in services, value);
+        url.host = host;
+        return url.href;
+      };
+      const own = { HOST: '127.0.0.1', REDIS_TIMEOUT_MS: MOST_PATIENT_MS };
+      const start = async (name: string, changed: Readonly<Record<string, string>>) => {
+        const { command: args, environment } = services[name];
+        const [command] = args;
+        const REDIS_URL = at(environment.REDIS_URL, `127.0.0.1:${port}`);
+        t.equal(new URL(REDIS_URL).username, `wishmeter-${command}`);
+        const { CLICKHOUSE_URL } = environment;
+        if (CLICKHOUSE_URL !== undefined) at(CLICKHOUSE_URL, '127.0.0.1');
+        const moved = { REDIS_URL, CLICKHOUSE_URL: CLICKHOUSE_URL && clickhouse.url };
+        const env = { ...environment, ...moved, ...own, ...changed };
+        const part = programPart(name, command, env);
+        t.teardown(() => part.stop());
+        const check = { ...environment, ...changed };
+        t.notOk(isHealthy(check), `${name} does not listen yet`);
+        await part.start();
+        t.ok(isHealthy(check), name);
+      };
+      const served = String(await freePort());
+      await start('serve-1', { PORT: served });
+      await start('flush', { FLUSH_METRICS_PORT: String(await freePort()) });
+      const ask = async (path: string, headers = {}) =>
+        (await fetch(`http://127.0.0.1:${served}${path}`, { headers })).status;
+      const key = { authorization: `Bearer ${VARIABLES['API_KEYS']}` };
+      // `serve` asks both databases: 503 if one is away.
+      t.equal(await ask('/profile?sessionId=nobody', key), 404);
+      t.equal(await ask('/metrics'), 401, 'it needs the token');
 
-    t.same(services.deliver.healthcheck.test, ['NONE']);
-    const shown = String(await freePort());
-    await start('dashboard', { DASHBOARD_PORT: shown, CLICKHOUSE_URL: asDashboard(clickhouse.url) });
-    const page = `http://127.0.0.1:${shown}`;
-    const headers = { cookie: await cookieFor(page, VARIABLES['DASHBOARD_TOKEN']) };
-    const panel = await fetch(`${page}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
-    t.equal(panel.status, 200, 'the dashboard reaches ClickHouse');
-    t.same(await (await fetch(`${page}/receivers.json`, { headers })).json(), { receivers: [] }, 'and Redis');
-  });
+      t.same(services.deliver.healthcheck.test, ['NONE']);
+      const shown = String(await freePort());
+      await start('dashboard', { DASHBOARD_PORT: shown, CLICKHOUSE_URL: asDashboard(clickhouse.url) });
+      const page = `http://127.0.0.1:${shown}`;
+      const headers = { cookie: await cookieFor(page, VARIABLES['DASHBOARD_TOKEN']) };
+      const panel = await fetch(`${page}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
+      t.equal(panel.status, 200, 'the dashboard reaches ClickHouse');
+      t.same(
+        await (await fetch(`${page}/receivers.json`, { headers })).json(),
+        { receivers: [] },
+        'and Redis',
+      );
+    },
+  );
 
-  t.test('its nginx passes requests to both of serve', needsNginx(), async (t) => {
+  t.test('the nginx of compose.yaml passes requests to both serve processes', needsNginx(), async (t) => {
     const { port: served } = await startApp(t, await startTestRedis(t));
     const [, substitution = ''] = /sed '(.*?)'/.exec(services.nginx.command.at(-1)) ?? [];
     const nginx = await startNginx(t, 0, (conf) => {
@@ -229,7 +253,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   });
 });
 
-t.test('the image has a Node and a glibc that the packed binary is for, and is not of root', async (t) => {
+t.test('the image has a Node and a glibc that fit the packed binary, and does not run as root', async (t) => {
   const version = (await readFile(join(DEPLOY, '../.node-version'), 'utf8')).trim();
   t.match(DOCKERFILE, `ARG NODE_IMAGE=node:${version}-trixie-slim\n`);
   const [, last = ''] = DOCKERFILE.split(/^FROM .*$/m).slice(-2);
@@ -239,14 +263,14 @@ t.test('the image has a Node and a glibc that the packed binary is for, and is n
   t.same(ignored.match(/^[^#\n]+$/gm), ['*', `!${copied}`]);
 });
 
-t.test('the dashboard listens on 127.0.0.1 unless it is told otherwise', (t) => {
+t.test('the dashboard listens on 127.0.0.1 unless HOST says otherwise', (t) => {
   const { settings, fallbacks } = COMMAND_LINES.dashboard;
   t.equal(readConfig({}, settings, fallbacks).HOST, '127.0.0.1');
   t.equal(readConfig({ HOST: '0.0.0.0' }, settings, fallbacks).HOST, '0.0.0.0');
   t.end();
 });
 
-t.test('the dashboard behind nginx', needsNginx(), async (t) => {
+t.test('the dashboard works behind nginx with deploy/nginx-dashboard.conf', needsNginx(), async (t) => {
   const clickhouse = connectToClickHouse(t, 'http://127.0.0.1:1', 'shop');
   const { url } = await openDashboard(t, clickhouse);
   const { port: served } = await startApp(t, await startTestRedis(t));

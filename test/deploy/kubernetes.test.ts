@@ -36,7 +36,7 @@ const ofKind = (command: string, kind: string) =>
 const podOf = (command: string) => ofKind(command, 'Deployment').spec.template;
 const containerOf = (command: string) => podOf(command).spec.containers[0];
 
-t.test("Kubernetes' types take every manifest", async (t) => {
+t.test("every manifest fits Kubernetes' own types", async (t) => {
   const files = readdirSync(FOLDER);
   t.same(files.sort(), COMMANDS.map((command) => `${command}.yaml`).sort());
   const dir = await tempDir(t);
@@ -58,7 +58,7 @@ t.test("Kubernetes' types take every manifest", async (t) => {
   t.notMatch(output, 'manifests.ts');
 });
 
-t.test('they agree with each other, with the settings and with the env files', (t) => {
+t.test('the manifests agree with each other, with the settings and with the env files', (t) => {
   for (const command of COMMANDS) {
     const deployment = ofKind(command, 'Deployment');
     const { args, env = [], envFrom, ports = [], ...container } = containerOf(command);
@@ -115,7 +115,7 @@ async function startPod(t: Test, env: NodeJS.ProcessEnv, args: readonly string[]
   return { ended, output: () => output, signal: (name: NodeJS.Signals) => process.kill(pid, name) };
 }
 
-t.test('each process as process 1, with its manifest', needsNamespaces('--pid'), async (t) => {
+t.test('processes as process 1, with their manifests', needsNamespaces('--pid'), async (t) => {
   const clickhouse = await startReadable(t, 'wishmeter');
   const folder = join(await tempDir(t), 'redis');
   await mkdir(folder);
@@ -146,7 +146,7 @@ t.test('each process as process 1, with its manifest', needsNamespaces('--pid'),
     return status >= 200 && status < 400;
   };
 
-  await t.test('a setting that it refuses ends it', async (t) => {
+  await t.test('a wrong setting ends serve as process 1', async (t) => {
     const { env } = await environmentOf('serve', { KEY_PREFIX: 'not{a}prefix' });
     const pod = await startPod(t, env, containerOf('serve').args);
     t.equal(await pod.ended, 1);
@@ -159,7 +159,7 @@ t.test('each process as process 1, with its manifest', needsNamespaces('--pid'),
     return { command, port, container, pod: await startPod(t, env, container.args) };
   });
   const pods = await Promise.all(started);
-  await t.test('they live, and are not ready before Redis is there', async (t) => {
+  await t.test('each process without Redis is live and not ready', async (t) => {
     for (const { command, port, container } of pods) {
       const { livenessProbe, readinessProbe } = container;
       if (!livenessProbe || !readinessProbe) continue;
@@ -167,7 +167,7 @@ t.test('each process as process 1, with its manifest', needsNamespaces('--pid'),
       if (command !== 'dashboard') t.notOk(await probe(port, readinessProbe), `${command} is not ready`);
     }
   });
-  await t.test('they are ready with it', async () => {
+  await t.test('each process becomes ready with Redis', async () => {
     const redis = await startRedisServer(folder, redisPort, []);
     t.teardown(() => redis.stop());
     for (const { command, port, container, pod } of pods)

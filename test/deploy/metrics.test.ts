@@ -22,7 +22,7 @@ import { check, DEPLOY, parseYaml, redisUsers } from './programs.js';
 
 const RULES = join(DEPLOY, 'prometheus/rules.yaml');
 const CASES = join(DEPLOY, 'prometheus/rules.test.yaml');
-/** Labels of counters that count nothing here. */
+/** Labels of metrics without a sample in this test. */
 const UNSEEN: Record<string, readonly string[]> = {
   wishmeter_flush_insert_errors_total: ['blame'],
   wishmeter_visit_flush_insert_errors_total: ['blame'],
@@ -34,7 +34,7 @@ for (const name of 'enabled pending_deliveries pending_bytes deliveries_total fa
   ' ',
 ))
   UNSEEN[`wishmeter_receiver_${name}`] = ['receiver'];
-/** What Prometheus and blackbox_exporter add, and a start with WORKERS. */
+/** Added by Prometheus, by blackbox_exporter, and by a start with WORKERS. */
 const ADDED = {
   metrics: ['up', 'probe_success', 'ALERTS'],
   labels: ['job', 'instance', 'worker', 'alertname', 'alertstate', 'cause'],
@@ -119,13 +119,13 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
   });
   const served = await app.stats();
 
-  t.test('promtool has nothing to say of them', async (t) => {
+  t.test('promtool finds no fault in the metrics of serve and flush', async (t) => {
     t.equal(lint(served), '', 'of serve');
     t.equal(lint(flushed), '', 'of flush');
     t.not(lint('# HELP x_total x\n# TYPE x_total gauge\nx_total 1\n'), '', 'it does say something');
   });
 
-  t.test('docs/metrics.md has each', async (t) => {
+  t.test('docs/metrics.md has every metric', async (t) => {
     checkSection(t, 'docs/metrics.md', 'serve', tableOf(metricsOf(served)));
     const ofServe = new Set(metricsOf(served).map(({ name }) => name));
     const ofFlush = metricsOf(flushed).filter(({ name }) => !ofServe.has(name));
@@ -133,7 +133,7 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
   });
 
   const programs = needsPrograms('prometheus-redis-exporter', 'docker-compose');
-  t.test('every metric and every label that an alarm or a panel reads is there', programs, async (t) => {
+  t.test('every metric and every label that an alarm or a panel reads exists', programs, async (t) => {
     const ofClickHouse = await clickhouseNames(t, clickhouse.url);
     const there = seriesIn([served, flushed, await redisExporter(t, redis.url)].join('\n'));
     const { rules } = alarms();
@@ -153,12 +153,12 @@ t.test('alarms and dashboard', needsPrograms('promtool', 'docker-compose'), asyn
   const { rules, cases } = alarms();
   const { ids, expressions } = panels();
 
-  t.test('promtool takes the rules, and each case ends as it says', async (t) => {
+  t.test('promtool accepts the alarm rules, and their test cases pass', async (t) => {
     t.match(await check('promtool', ['check', 'rules', RULES]), { ok: true });
     t.match(await check('promtool', ['test', 'rules', CASES]), { ok: true });
   });
 
-  t.test('each alarm has a case in which it is raised, and one in which it is not', async (t) => {
+  t.test('each alarm has a test case that raises it, and one that does not', async (t) => {
     for (const { alert } of rules) {
       const raised = cases.flatMap(({ alertname, exp_alerts }) =>
         alertname === alert ? [exp_alerts.length > 0] : [],
@@ -168,7 +168,7 @@ t.test('alarms and dashboard', needsPrograms('promtool', 'docker-compose'), asyn
     }
   });
 
-  t.test('each alarm says what it means and what to do; docs/operations.md has them all', async (t) => {
+  t.test('each alarm says what it means and what to do, and docs/operations.md lists them all', async (t) => {
     for (const { alert, annotations } of rules) {
       t.match(annotations, { summary: /./, shopper: /./, action: /./ }, alert);
       for (const text of [annotations['shopper'], annotations['action']])
@@ -181,7 +181,7 @@ t.test('alarms and dashboard', needsPrograms('promtool', 'docker-compose'), asyn
     checkSection(t, 'docs/operations.md', 'alarms', lines.join('\n'));
   });
 
-  t.test('promtool takes every expression of the dashboard', async (t) => {
+  t.test('promtool accepts every expression of the Grafana dashboard', async (t) => {
     const rules = expressions.map(({ expr }, i) => ({ record: `panel:${i}`, expr }));
     const file = join(await tempDir(t), 'panels.yaml');
     await writeFile(file, JSON.stringify({ groups: [{ name: 'panels', rules }] })); // which is YAML, too
@@ -272,7 +272,7 @@ async function redisExporter(t: Test, url: string): Promise<string> {
   });
 }
 
-/** As its `prometheus` endpoint spells them, from the tables that it shows there. */
+/** Names as ClickHouse's `prometheus` endpoint spells them, from the tables behind it. */
 async function clickhouseNames(t: Test, url: string): Promise<string[]> {
   const query = `SELECT 'ClickHouseMetrics_' || metric AS name FROM system.metrics
     UNION ALL SELECT 'ClickHouseProfileEvents_' || event FROM system.events SETTINGS system_events_show_zero_values = 1`;

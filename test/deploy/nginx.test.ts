@@ -20,7 +20,7 @@ const identity = { sessionId: 's-1' };
 /** An address of this machine that nginx takes for a stranger's. */
 const STRANGER = '127.0.0.2';
 
-t.test('nginx', needsNginx(), async (t) => {
+t.test('nginx with deploy/nginx.conf', needsNginx(), async (t) => {
   const ports = [await freePort(), await freePort()];
   const parts = await startServes(t, ports, { RECEIVERS_PRIVATE: 'allow' });
   const nginx = await startNginx(t, ports);
@@ -29,7 +29,7 @@ t.test('nginx', needsNginx(), async (t) => {
   const statusOf = async (method: string, path: string, body?: object) =>
     (await ask(nginx, method, path, { headers, body })).status;
 
-  await t.test('figures and readiness are for this machine', async (t) => {
+  await t.test('nginx shows metrics and readiness only to this machine', async (t) => {
     for (const path of ['/metrics', '/readyz', '//metrics', '/%6detrics', '/x/../readyz']) {
       t.equal((await ask(nginx, 'GET', path, { from: STRANGER })).status, 403, path);
       t.not((await ask(nginx, 'GET', path)).status, 403, path);
@@ -38,16 +38,19 @@ t.test('nginx', needsNginx(), async (t) => {
     t.match(await ask(nginx, 'GET', '/metrics'), { status: 200, text: /wishmeter_redis_up 1/ });
   });
 
-  await t.test('large answers are compressed for who takes that, and no version is told', async (t) => {
-    for (let n = 0; n < 30; n++)
-      t.equal((await post('/item/add', { identity, ...ITEM, productId: String(n) })).status, 200);
-    const list = (encoding: object) => post('/item/list', { identity }, encoding);
-    const plain = await list({});
-    t.match(plain, { status: 200, headers: { 'content-encoding': undefined, server: 'nginx' } });
-    const small = await list({ 'accept-encoding': 'gzip' });
-    t.match(small, { status: 200, headers: { 'content-encoding': 'gzip', vary: /Accept-Encoding/ } });
-    t.ok(small.text.length * 4 < plain.text.length);
-  });
+  await t.test(
+    'nginx compresses large answers for clients that accept gzip, and hides its version',
+    async (t) => {
+      for (let n = 0; n < 30; n++)
+        t.equal((await post('/item/add', { identity, ...ITEM, productId: String(n) })).status, 200);
+      const list = (encoding: object) => post('/item/list', { identity }, encoding);
+      const plain = await list({});
+      t.match(plain, { status: 200, headers: { 'content-encoding': undefined, server: 'nginx' } });
+      const small = await list({ 'accept-encoding': 'gzip' });
+      t.match(small, { status: 200, headers: { 'content-encoding': 'gzip', vary: /Accept-Encoding/ } });
+      t.ok(small.text.length * 4 < plain.text.length);
+    },
+  );
 
   await t.test('while receivers are slow, nginx passes every visit on and repeats no request', async (t) => {
     let deliveries = 0;
@@ -70,7 +73,7 @@ t.test('nginx', needsNginx(), async (t) => {
     t.equal(deliveries, 8);
   });
 
-  await t.test('while one hangs the other answers what may be repeated, and nothing else is', async (t) => {
+  await t.test('nginx repeats reads at the other serve while one hangs, and repeats no write', async (t) => {
     const [frozen] = parts;
     process.kill(frozen?.pid as number, 'SIGSTOP');
     t.teardown(() => process.kill(frozen?.pid as number, 'SIGCONT'));
@@ -98,7 +101,7 @@ t.test('nginx', needsNginx(), async (t) => {
     );
     t.equal(keyed.length, 6);
     process.kill(frozen?.pid as number, 'SIGCONT');
-    // What waited at the one that hung is done before what comes after it.
+    // This answer comes after everything that waited at the hanging serve.
     for (const port of ports)
       t.equal((await ask(port, 'GET', `/product/visit${query}`, { headers })).status, 200);
     const count = async (sessionId: string) =>
@@ -111,7 +114,7 @@ t.test('nginx', needsNginx(), async (t) => {
   });
 });
 
-t.test('with the lines of TLS', needsNginx(), async (t) => {
+t.test('nginx serves HTTPS with the TLS lines of deploy/nginx.conf', needsNginx(), async (t) => {
   const { authority, certificate, key } = await makeCertificate(t, 'DNS:localhost');
   const port = await freePort();
   await startServes(t, [port]);

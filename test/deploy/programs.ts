@@ -49,7 +49,7 @@ export async function check(
   );
 }
 
-/** YAML as plain data. By Debian's Python. @throws where it is none */
+/** YAML as plain data, read by Debian's Python. @throws if the text is no YAML */
 // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
 export function parseYaml(text: string): any {
   const program = 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)';
@@ -59,7 +59,10 @@ export function parseYaml(text: string): any {
   return JSON.parse(stdout);
 }
 
-/** Redis on a port of loopback, in `dir`. It is not started again. @param auth AUTH's arguments, where PING needs them */
+/**
+ * Redis on a port of loopback, in `dir`. It is not started again. @param auth AUTH's arguments, if PING needs
+ * them
+ */
 export function startRedisServer(dir: string, port: number, args: readonly string[], auth = '') {
   const own = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--loglevel', 'warning'];
   return startChild({

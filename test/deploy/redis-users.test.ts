@@ -102,7 +102,7 @@ async function useAll(t: Test, app: Awaited<ReturnType<typeof startApp>>): Promi
   t.equal((await del('/profile', { identity: { email: 'bob@shop.example' } }, TRUSTED)).status, 200);
 }
 
-t.test('there is a user for each process, and each reaches the keys of KEY_PREFIX alone', (t) => {
+t.test('each process has a Redis user of its own, which reaches only keys with KEY_PREFIX', (t) => {
   const processes = ['serve', 'flush', 'deliver', 'dashboard', 'commands', 'backup', 'restore'];
   t.equal(USERS.join(' '), processes.map((name) => `wishmeter-${name}`).join(' '));
   for (const line of LINES) t.match(line.join(' '), /^\S+ (on|off) >secret ~wm:\* \+/);
@@ -114,27 +114,36 @@ t.test('there is a user for each process, and each reaches the keys of KEY_PREFI
   t.end();
 });
 
-t.test('a replica follows as `replica`; neither `replica` nor `exporter` can read a secret', async (t) => {
-  const master = await startTestRedis(t, { port: await freePort() });
-  const client = connectTo(t, master.url);
-  for (const line of redisUsers(/^(replica|exporter)$/, PASSWORD))
-    await client.call('ACL', 'SETUSER', ...line);
-  const replica = await startTestReplica(t, { url: master.url }, ['replica', PASSWORD]);
-  await client.set('wm:x', '1');
-  await client.wait(1, 0);
-  t.equal(await connectTo(t, replica.url).get('wm:x'), '1');
-  const secrets = [
-    ...['CONFIG GET masterauth', 'CONFIG GET requirepass', 'CONFIG GET *', 'ACL LIST', 'ACL GETUSER default'],
-    ...['GET wm:x', 'HGETALL wm:meta', 'DUMP wm:x', 'SCAN 0', 'EVAL return{} 0', 'MONITOR', 'SLOWLOG GET'],
-    ...['CLIENT LIST', 'CONFIG SET masterauth x', 'REPLICAOF NO ONE', 'FAILOVER', 'DEBUG SLEEP 0'],
-  ];
-  for (const user of ['replica', 'exporter'])
-    for (const command of secrets) {
-      const said = await client.call('ACL', 'DRYRUN', user, ...command.split(' '));
-      t.match(String(said), /no permissions/, `${user}: ${command}`);
-    }
-  t.match(String(await client.call('ACL', 'DRYRUN', 'exporter', 'PSYNC', '?', '-1')), /no permissions/);
-});
+t.test(
+  'the user `replica` can follow a master, and neither it nor `exporter` can read a secret',
+  async (t) => {
+    const master = await startTestRedis(t, { port: await freePort() });
+    const client = connectTo(t, master.url);
+    for (const line of redisUsers(/^(replica|exporter)$/, PASSWORD))
+      await client.call('ACL', 'SETUSER', ...line);
+    const replica = await startTestReplica(t, { url: master.url }, ['replica', PASSWORD]);
+    await client.set('wm:x', '1');
+    await client.wait(1, 0);
+    t.equal(await connectTo(t, replica.url).get('wm:x'), '1');
+    const secrets = [
+      ...[
+        'CONFIG GET masterauth',
+        'CONFIG GET requirepass',
+        'CONFIG GET *',
+        'ACL LIST',
+        'ACL GETUSER default',
+      ],
+      ...['GET wm:x', 'HGETALL wm:meta', 'DUMP wm:x', 'SCAN 0', 'EVAL return{} 0', 'MONITOR', 'SLOWLOG GET'],
+      ...['CLIENT LIST', 'CONFIG SET masterauth x', 'REPLICAOF NO ONE', 'FAILOVER', 'DEBUG SLEEP 0'],
+    ];
+    for (const user of ['replica', 'exporter'])
+      for (const command of secrets) {
+        const said = await client.call('ACL', 'DRYRUN', user, ...command.split(' '));
+        t.match(String(said), /no permissions/, `${user}: ${command}`);
+      }
+    t.match(String(await client.call('ACL', 'DRYRUN', 'exporter', 'PSYNC', '?', '-1')), /no permissions/);
+  },
+);
 
 eachRedis(t, async (t, redis) => {
   const nodes = connectToEach(t, redis.urls);
@@ -159,7 +168,7 @@ eachRedis(t, async (t, redis) => {
   const delivering = await deliver(readConfig(envOf('deliver')), LOG);
   t.teardown(() => delivering.close());
 
-  await t.test('flush and deliver', async (t) => {
+  await t.test('the Redis users of flush and deliver may do all of their work', async (t) => {
     const types = () => tool.delivered.map(({ body }) => body.type);
     await until('adds and an order are delivered', () =>
       ['add', 'purchase'].every((type) => types().includes(type)),
@@ -177,7 +186,7 @@ eachRedis(t, async (t, redis) => {
         .match(/wishmeter_stream_pending_events\{.*\} (\d+)/g)
         ?.every((one) => one.endsWith(' 0')),
     );
-    // As `flush` does it, which takes minutes.
+    // As `flush` does after some minutes.
     const urls = as(redis, 'flush').split(',');
     const connection = await connectRedis({ urls, name: 'test', timeoutMs: 20_000 }, () => {});
     t.teardown(() => connection.disconnect());
@@ -192,7 +201,7 @@ eachRedis(t, async (t, redis) => {
     });
   });
 
-  await t.test('commands', async (t) => {
+  await t.test('the Redis user of commands may do all of their work', async (t) => {
     await run('receivers', 'pause', id);
     await run('receivers', 'resume', id);
     await run('receivers', 'test', id);
@@ -208,7 +217,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(await run('erase', '--customer', '7'), '{"erased":true}\n');
   });
 
-  await t.test('dashboard', async (t) => {
+  await t.test('the Redis user of the dashboard may do all of its work', async (t) => {
     const own = { CLICKHOUSE_URL: asDashboard(clickhouse.url), DASHBOARD_PORT: '0', DASHBOARD_TOKEN: TOKEN };
     const { port, close } = await dashboard(readConfig({ ...envOf('dashboard'), ...own }), LOG);
     t.teardown(close);
@@ -230,7 +239,7 @@ eachRedis(t, async (t, redis) => {
     for (const who of [guest, customer]) await server.visitors.enter('visit', who, true, 'x');
     server.crashAfter(5, true);
     await t.rejects(login(server, { sessionId: 'half', customerId: 'half' }));
-    // As if these had been merged while the backup was made, after it had their data.
+    // As if these had been merged during the backup, after it had read their data.
     const { store, locator } = server;
     for (const [sessionId, merged] of [
       ['whole', 'merged'],
@@ -261,7 +270,7 @@ eachRedis(t, async (t, redis) => {
 
   t.same(await refusals(nodes), [], 'nothing was refused');
 
-  await t.test('no user may do more', async (t) => {
+  await t.test('no Redis user may do more than its work', async (t) => {
     const refused = async (user: string, command: string) => {
       const said = await nodes[0]?.call('ACL', 'DRYRUN', user, ...command.split(' '));
       t.match(String(said), /no permissions/, `${user}: ${command}`);

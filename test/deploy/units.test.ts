@@ -17,27 +17,31 @@ import { needsPrograms } from '../harness/needs.js';
 import { check, settingsOf, startRedisServer, UNITS, unit } from './programs.js';
 import { needsSystemd, startSystemd } from './systemd.js';
 
-/** Where deploy/README.md installs it, which is not on this machine. */
+/** deploy/README.md installs it here; it does not exist on this machine. */
 const PROGRAM = '/opt/wishmeter/current/node_modules/.bin/wishmeter';
-/** Of 100. A service without any hardening has 96. */
+/** The highest exposure allowed, of 100. A service without hardening has 96. */
 const MOST_EXPOSED = '16';
 
-t.test('systemd takes the units, and finds them confined', needsPrograms('systemd-analyze'), async (t) => {
-  const dir = await tempDir(t);
-  for (const name of Object.values(UNITS)) {
-    const file = join(dir, name.replace('@', '@8080'));
-    await writeFile(file, unit(name).replace(PROGRAM, process.execPath));
-    const verified = await check('systemd-analyze', ['verify', '--man=no', file]);
-    // systemd before 254 ignores these two, and says so.
-    const output = verified.output.replace(/^.*Unknown key (name )?'Restart(Steps|MaxDelaySec)'.*\n/gm, '');
-    t.same({ ...verified, output }, { ok: true, output: '' }, name);
-    const security = ['security', '--offline=true', `--threshold=${MOST_EXPOSED}`, file];
-    const secured = await check('systemd-analyze', security);
-    t.ok(secured.ok, secured.ok ? `${name} is confined` : secured.output);
-  }
-});
+t.test(
+  'systemd accepts the units, and rates them as confined',
+  needsPrograms('systemd-analyze'),
+  async (t) => {
+    const dir = await tempDir(t);
+    for (const name of Object.values(UNITS)) {
+      const file = join(dir, name.replace('@', '@8080'));
+      await writeFile(file, unit(name).replace(PROGRAM, process.execPath));
+      const verified = await check('systemd-analyze', ['verify', '--man=no', file]);
+      // systemd before 254 ignores these two, and says so.
+      const output = verified.output.replace(/^.*Unknown key (name )?'Restart(Steps|MaxDelaySec)'.*\n/gm, '');
+      t.same({ ...verified, output }, { ok: true, output: '' }, name);
+      const security = ['security', '--offline=true', `--threshold=${MOST_EXPOSED}`, file];
+      const secured = await check('systemd-analyze', security);
+      t.ok(secured.ok, secured.ok ? `${name} is confined` : secured.output);
+    }
+  },
+);
 
-t.test('each runs its command, with settings that this command reads', async (t) => {
+t.test('each unit runs its command, with settings that this command reads', async (t) => {
   for (const [command, name] of Object.entries(UNITS)) {
     const text = unit(name);
     t.match(text, `\nExecStart=${PROGRAM} ${command}\n`);
@@ -95,7 +99,7 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
     until(`${port} answers ${wanted}`, async () => (await status(port, path)) === wanted, 60_000);
   const restartsOf = async (name: string) => Number(await system.show(name, 'NRestarts'));
 
-  await t.test('after a reboot all wait for Redis, and then serve', async (t) => {
+  await t.test('all processes wait for Redis after a reboot, and then serve', async (t) => {
     t.same(await system.sh(`systemctl start ${names.join(' ')}`), { code: 0, output: '' });
     for (const port of [...ports, flush]) await untilStatus(200, port, '/healthz');
     for (const port of ports) t.equal(await status(port), 503);
@@ -108,7 +112,7 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
     }
   });
 
-  await t.test('a process that a setting ends is started again for ever', async () => {
+  await t.test('systemd starts a process again for ever if a wrong setting ends it', async () => {
     await system.configure('flush.env', { ...ofFlush, FLUSH_INTERVAL_MS: 'soon' });
     await system.sh('systemctl restart wishmeter-flush');
     await until('three starts', async () => (await restartsOf('wishmeter-flush')) > 2, 100_000);
@@ -149,7 +153,7 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
     t.same(await versions(), ['VERSION=0.2.0\n'], 'every process is the new one');
   });
 
-  await t.test('an upgrade with a setting that is refused stops at the first process', async (t) => {
+  await t.test('an upgrade with a wrong setting stops at the first process', async (t) => {
     const before = await system.show(serves[1]?.name ?? '', 'MainPID');
     await system.configure('serve.env', { ...ofServe, DRAIN_MS: 'long' });
     await underLoad(t, async () => {
@@ -163,7 +167,7 @@ t.test('under a real systemd', { ...needsSystemd(), ...needsNginx() }, async (wh
     await untilStatus(200, first);
   });
 
-  await t.test('each ends well when it is stopped, and leaves no process', async (t) => {
+  await t.test('each unit ends well when it is stopped, and leaves no process', async (t) => {
     t.same(await system.sh(`systemctl stop ${names.join(' ')}`), { code: 0, output: '' });
     for (const name of names) {
       t.equal(await system.show(name, 'Result'), 'success', name);

@@ -43,7 +43,7 @@ const row = (payload: Record<string, unknown>, more: Partial<NewEvent> = {}) =>
       ...more,
     }),
   ) as Record<string, unknown>;
-/** What ClickHouse can read of a value, see the last test. */
+/** The form of a value that ClickHouse can read; the test with ClickHouse below has examples. */
 function readable(value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed();
   if (typeof value === 'number') {
@@ -69,7 +69,7 @@ const anyValue = fc.oneof(
   fc.constantFrom('19.90', '0', '-1.5', '1e3', '', '1.234', 'EUR', 'EURO', true),
 );
 const documented = Object.keys(PAYLOAD_COLUMNS);
-// As a client sends it: what JSON can't say is not there.
+// As a client sends it: without values that JSON can't have.
 const anyPayload = fc
   .tuple(
     fc.record(Object.fromEntries(documented.map((name) => [name, anyValue])), { requiredKeys: [] }),
@@ -85,7 +85,7 @@ const anyIdentity = fc
       ) as unknown as NewEvent['identity'],
   );
 t.test(
-  'every line is one line of valid JSON with columns of the contract, and the payload comes back whole',
+  "every event is one line of valid JSON with the contract's columns, and its payload comes back whole",
   async () => {
     fc.assert(
       fc.property(
@@ -115,50 +115,59 @@ t.test(
     );
   },
 );
-t.test(
-  'a currency that is none, and stock that is not told by yes or no, leave their columns empty',
-  async (t) => {
-    for (const currencyCode of ['', 'EURO', 'E R', 'US1', 5, null, ['EUR'], 'EUR\n'])
-      t.notOk('currency' in row({ currencyCode }), String(currencyCode));
-    for (const inventoryAvailable of ['true', 1, null])
-      t.notOk('inventory_available' in row({ inventoryAvailable }), String(inventoryAvailable));
-  },
-);
-t.test('quantities and prices that their columns would refuse or round are left out of them', async (t) => {
-  for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])
-    t.notOk('quantity' in row({ quantity }), String(quantity));
-  for (const quantity of [0, 1, 2 ** 32 - 1]) t.equal(row({ quantity })['quantity'], quantity);
-  for (const price of ['1.234', '1,5', '.5', '1.', '1e3', '', ' 1', '12345678901234567', '1.5\n', null, true])
-    t.notOk('price' in row({ price }), String(price));
-  for (const price of ['0', '19.9', '19.90', '-1', '1234567890123456.78', '007'])
-    t.equal(row({ price })['price'], price);
-  for (const price of [1.234, 0.1 + 0.2, 1e21, 1e16, Number.NaN, Number.POSITIVE_INFINITY])
-    t.notOk('price' in row({ price }), String(price));
-  for (const price of [0, 19.9, 19.95, -1, 1200]) t.equal(row({ price })['price'], String(price));
-  t.match(row({ price: 9.5, compareAt: 12 }), { price: '9.5', compare_at: '12' });
+t.test('an invalid currency, and stock that is no boolean, leave their columns empty', async (t) => {
+  for (const currencyCode of ['', 'EURO', 'E R', 'US1', 5, null, ['EUR'], 'EUR\n'])
+    t.notOk('currency' in row({ currencyCode }), String(currencyCode));
+  for (const inventoryAvailable of ['true', 1, null])
+    t.notOk('inventory_available' in row({ inventoryAvailable }), String(inventoryAvailable));
 });
 t.test(
-  'columns have no control characters, and the payload has them as escapes: a terminal obeys none',
+  'quantities and prices that their columns would refuse or round stay out of the columns',
   async (t) => {
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
-    const controls = /[\u0000-\u001f\u007f-\u009f]/;
-    const evil = '\u001b]0;pwned\u0007\u009b31m\u007f\u0000\r\nx';
-    const texts = ['productId', 'variantId', 'productHandle', 'source', 'channel', 'shareCode'];
-    const payload = Object.fromEntries(texts.map((name) => [name, evil]));
-    const identity = identityOf({ sessionId: 's', device: evil, locale: evil });
-    for (const given of [{}, { payloadJson: JSON.stringify(payload) }]) {
-      const event = { type: 'add', origin: 'event', profileId: '1a.sX', identity, payload } as const;
-      // Of strangers `source` and `channel` are among a few words.
-      const line = encodeEvent({ ...event, ...given, isFromServer: true });
-      t.notMatch(line.trimEnd(), controls);
-      const { payload: stored = '', ...columns } = JSON.parse(line) as Record<string, string>;
-      const clean = Object.keys(columns).filter((name) => columns[name] === ']0;pwned31mx');
-      t.equal(clean.length, texts.length + 2, 'each of them');
-      t.notMatch(stored, controls);
-      t.same(JSON.parse(stored), payload, 'nothing of it is lost');
-    }
+    for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])
+      t.notOk('quantity' in row({ quantity }), String(quantity));
+    for (const quantity of [0, 1, 2 ** 32 - 1]) t.equal(row({ quantity })['quantity'], quantity);
+    for (const price of [
+      '1.234',
+      '1,5',
+      '.5',
+      '1.',
+      '1e3',
+      '',
+      ' 1',
+      '12345678901234567',
+      '1.5\n',
+      null,
+      true,
+    ])
+      t.notOk('price' in row({ price }), String(price));
+    for (const price of ['0', '19.9', '19.90', '-1', '1234567890123456.78', '007'])
+      t.equal(row({ price })['price'], price);
+    for (const price of [1.234, 0.1 + 0.2, 1e21, 1e16, Number.NaN, Number.POSITIVE_INFINITY])
+      t.notOk('price' in row({ price }), String(price));
+    for (const price of [0, 19.9, 19.95, -1, 1200]) t.equal(row({ price })['price'], String(price));
+    t.match(row({ price: 9.5, compareAt: 12 }), { price: '9.5', compare_at: '12' });
   },
 );
+t.test('columns have no control characters, and the payload has them only as escapes', async (t) => {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+  const controls = /[\u0000-\u001f\u007f-\u009f]/;
+  const evil = '\u001b]0;pwned\u0007\u009b31m\u007f\u0000\r\nx';
+  const texts = ['productId', 'variantId', 'productHandle', 'source', 'channel', 'shareCode'];
+  const payload = Object.fromEntries(texts.map((name) => [name, evil]));
+  const identity = identityOf({ sessionId: 's', device: evil, locale: evil });
+  for (const given of [{}, { payloadJson: JSON.stringify(payload) }]) {
+    const event = { type: 'add', origin: 'event', profileId: '1a.sX', identity, payload } as const;
+    // As from a server: other callers' `source` and `channel` become known words.
+    const line = encodeEvent({ ...event, ...given, isFromServer: true });
+    t.notMatch(line.trimEnd(), controls);
+    const { payload: stored = '', ...columns } = JSON.parse(line) as Record<string, string>;
+    const clean = Object.keys(columns).filter((name) => columns[name] === ']0;pwned31mx');
+    t.equal(clean.length, texts.length + 2, 'each of them');
+    t.notMatch(stored, controls);
+    t.same(JSON.parse(stored), payload, 'nothing of it is lost');
+  }
+});
 /** Values as JSON has them, and as they are stored. */
 const VALUES: readonly (readonly [sent: string, stored: unknown])[] = [
   ['18446744073709549568', 2 ** 64 - 2 ** 11],
@@ -221,7 +230,7 @@ t.test('ClickHouse reads every payload: each value alone, nested, and in the nam
   );
 });
 
-t.test('ids of items made within a millisecond ascend, so that a list has them in their order', async (t) => {
+t.test('ids of items made within one millisecond ascend, so that a list keeps their order', async (t) => {
   const ids = Array.from({ length: 40_000 }, () => newOrderedId(1_795_000_000_000));
   t.same(
     ids.findIndex((id, i) => i > 0 && id <= (ids[i - 1] as string)),

@@ -1,7 +1,10 @@
-// What visitors do in a scenario, in words: `visit S b`. Letters up to M are customers, the others sessions; `AS` is session S, at
-// customer A. They are new people in each schedule.
+// What visitors do in a scenario, in words: `visit S b`. Letters up to M are customers, the others are
+// sessions; `AS` is session S with customer A. Each schedule has new people.
 
-/** `keyed`: a visit under a key. `look`: what is this identity? `open`: whose wishlist does a share code open? */
+/**
+ * `keyed`: a visit with a key. `look`: ask for the kind of an identity. `open`: ask for the wishlist of a
+ * share code.
+ */
 type Verb = 'link' | 'visit' | 'keyed' | 'reset' | 'read' | 'event' | 'list' | 'add' | 'share' | Rare;
 type Rare = 'erase' | 'mail' | 'eraseMail' | 'look' | 'open';
 

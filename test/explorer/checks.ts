@@ -1,5 +1,6 @@
-// Checks after a schedule, by a server with empty caches: some order of the acts explains all answers and the end, before and after
-// what was left half done is completed; links and notes agree then; and nothing is left when everybody is erased.
+// Checks after a schedule, by a server with empty caches. Some order of the acts explains all answers and the
+// end, before and after unfinished work is completed. After that, links and notes agree, and nothing is left
+// when everybody is erased.
 
 import { type Act, type Answer, actOf, isSame, RETIRED } from './acts.js';
 import type { Model } from './model.js';
@@ -9,19 +10,18 @@ import type { Play } from './play.js';
 import type { Hashes, Row, Server } from './server.js';
 
 interface Checked {
-  /** As it was before the schedule. */
+  /** The state before the schedule. */
   readonly start: Model;
   readonly play: Play;
   readonly people: People;
   readonly fresh: Server;
-  /** All share codes. */
   readonly codes: readonly string[];
 }
 
 /** Question -> answer */
 type Sight = ReadonlyMap<string, Answer>;
 
-/** The data of a merged session are kept for ten minutes. */
+/** Later than ten minutes after a merge, when the data of the session may be deleted. */
 const AFTER_MERGE_MS = 11 * 60 * 1_000;
 
 /** @returns faults */
@@ -34,7 +34,7 @@ export async function check(checked: Checked): Promise<string[]> {
   const ask = (questions: readonly string[]) => Promise.all(questions.map(actOf).map(perform));
   const read = (of: readonly string[]) =>
     of.flatMap((letter) => [`read ${letter} a`, `read ${letter} b`, `list ${letter}`]);
-  // A session's use completes its merge, and may change what it is.
+  // Reading a session completes its merge, and may change what the session is.
   const see = async (): Promise<Sight> =>
     new Map([
       ...(await ask(read(letters.filter((letter) => letter > 'M')))),
@@ -54,7 +54,7 @@ export async function check(checked: Checked): Promise<string[]> {
   await fresh.resume(0);
   const rows = await fresh.rowsSince();
   faults.push(...explain(checked, first, rows));
-  // Until then, an erasure that a server has left half done may have freed no session.
+  // Before that, an erasure that a server has left unfinished may not have freed every session.
   const end = play.hasEnded ? await see() : first;
   if (play.hasEnded) faults.push(...explain(checked, end, rows));
   else compare('once all is completed', first, await see());
@@ -65,7 +65,7 @@ export async function check(checked: Checked): Promise<string[]> {
   faults.push(...checkAgreement(checked, await fresh.keysOf(people, codes)));
   if (faults.length > 0) return faults;
 
-  // Then no key of anybody is left, but when somebody was erased, and keys of requests.
+  // No key of a person may be left, except the marks of erasures and the keys of requests.
   for (const letter of letters) await ask([`erase ${letter}`]);
   await fresh.resume(0);
   const left = [...(await fresh.keysOf(people, codes)).keys()].filter((key) => !/\}:[ek]:/.test(key));
@@ -92,7 +92,7 @@ function explain({ start, play, people }: Checked, sight: Sight, rows: readonly 
   return [['no order of the acts explains the answers:', ...lines].join('\n    ')];
 }
 
-/** Each acknowledged event is in the stream once, under the answered profile; one that was not acknowledged may be. */
+/** Each acknowledged event is in the stream once, under the answered profile; an unacknowledged one may be. */
 function checkEvents({ play, people }: Checked, rows: readonly Row[]): string[] {
   const events = new Map(rows.map((row) => [row.event_id, row]));
   const acts = [...events.values()].filter(({ origin }) => origin !== 'merge');
@@ -145,7 +145,7 @@ function checkAgreement({ people, play }: Checked, dump: Hashes): string[] {
       if (session === undefined) continue;
       const ref = `P${letter} ${note.replace(/^-/, '').split(' ')[0]}`;
       const leads = note.startsWith('-') ? of('p', session)?.['target'] : of('v', session)?.[''];
-      // A server may have ended between note and link; the note opens nothing.
+      // A server may have ended between the note and the link; such a note has no effect.
       const isLeft = play.hasEnded && note.endsWith('\n');
       expect(
         `${leads} `.startsWith(`${ref} `) || isLeft,

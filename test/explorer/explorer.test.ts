@@ -1,5 +1,6 @@
-// Concurrent operations of one visitor, in the orders of their calls to Redis that can differ in their outcome: answers and end are
-// those of some order of whole operations. SCENARIO=<part of a name> runs only these; FAULTS=full runs every order.
+// Concurrent operations of one visitor, in all orders of their calls to Redis that can differ in their
+// outcome: the answers and the end must be those of some order of whole operations. SCENARIO=<part of a name>
+// runs only the scenarios with this text; FAULTS=full runs every order.
 
 import t, { type Test } from 'tap';
 import { openRedis, startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
@@ -13,20 +14,20 @@ const MAX_CONCURRENT_WORKERS = 8;
 /** Orders of a scenario of two acts, and of one in which a server ends after a given step. */
 const MAX_ORDERS = FULL ? Number.POSITIVE_INFINITY : Number(process.env['ORDERS'] ?? 6);
 const MAX_ORDERS_TO_END = FULL ? Number.POSITIVE_INFINITY : 1;
-/** Stops a run that hangs, and is no limit for one that is slow. */
+/** Stops a run that hangs; far longer than a slow run takes. */
 const TIMEOUT_MS = FULL ? 14_400_000 : 900_000;
-/** One of so many scenarios in which a server ends, and on a cluster. */
+/** Runs one in so many of the scenarios in which a server ends, and of those on a cluster. */
 const [ENDING, ON_CLUSTER] = FULL ? [1, 1] : [3, 16];
 
 interface Found {
   orders: number;
   isComplete: boolean;
-  /** A server has ended: the program has at least as many steps. */
+  /** The server has ended, so the program had enough steps. */
   hasEnded: boolean;
   failure?: string;
 }
 
-/** @param endAfter steps of the first program that is left half done */
+/** @param endAfter steps of the first program after which its server ends */
 async function explore(world: World, scenario: Scenario, endAfter?: number): Promise<Found> {
   const search = new Search();
   const found: Found = { orders: 0, isComplete: true, hasEnded: false };
@@ -60,7 +61,7 @@ async function testScenarios(t: Test, { urls }: TestRedis, scenarios: readonly S
   for (const url of urls) {
     const client = openRedis(url);
     await client.config('SET', 'appendonly', 'no');
-    // A script that has to be sent twice is a step more.
+    // A script that Redis doesn't know is sent twice, which would be one more step.
     for (const { source } of SCRIPTS) await client.script('LOAD', source);
     client.disconnect();
   }
@@ -91,7 +92,11 @@ t.test('concurrent operations end as if one came after the other', { timeout: TI
   await testScenarios(t, await startTestRedis(t), some);
 });
 
-t.test('on a Redis Cluster they do, too, with people in three slots', { timeout: TIMEOUT_MS }, async (t) => {
-  const some = SCENARIOS.filter((_, i) => i % ON_CLUSTER === 0);
-  await testScenarios(t, await startTestCluster(t), some);
-});
+t.test(
+  'concurrent operations on a Redis Cluster end as if one came after the other',
+  { timeout: TIMEOUT_MS },
+  async (t) => {
+    const some = SCENARIOS.filter((_, i) => i % ON_CLUSTER === 0);
+    await testScenarios(t, await startTestCluster(t), some);
+  },
+);

@@ -1,6 +1,7 @@
-// Each call to Redis of an operation (AsyncLocalStorage tells whose it is) waits here until the scheduler lets it go. Meanwhile the
-// operation's clock stands still and its timers don't fire, so no time-out depends on how busy the machine is. If it may wait for
-// a server that has ended, its clock is set ahead.
+// Each call of an operation to Redis waits here until the scheduler lets it go (AsyncLocalStorage says which
+// operation calls). Meanwhile the operation's clock stands still and its timers don't fire, so no time-out
+// depends on the load of the machine. If the operation may wait for a server that has ended, its clock is set
+// ahead.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
@@ -17,23 +18,23 @@ export interface Call {
   readonly actor: string;
   readonly name: string;
   readonly keys: readonly string[];
-  /** All of its arguments: a script touches keys that it doesn't declare. */
+  /** All arguments of the call: a script also touches keys that it doesn't declare. */
   readonly text: string;
   readonly writes: boolean;
-  /** The operation had paused on a timer: it looks again whether others have gone on. */
-  readonly looksAgain: boolean;
-  /** Number of steps when it came. */
+  /** The operation had paused on a timer, and checks again whether others have gone on. */
+  readonly checksAgain: boolean;
+  /** Number of steps when the call came. */
   cameAt?: number;
   step?: Step;
-  /** Lets it go; resolves to what Redis answered, before its operation hears of it. */
+  /** Sends the call; resolves to Redis's answer, which its operation gets by `answer`. */
   run(): Promise<unknown>;
   answer(): void;
 }
 
-/** Turns of the event loop in which an operation that is not waiting for a timer makes its next call. */
+/** Within so many turns of the event loop an operation makes its next call, unless it waits for a timer. */
 const TURNS = 6;
 const STUCK_MS = 120_000;
-/** More than an operation waits for another one that may be under way, less than any time-out. */
+/** Longer than an operation waits for another one, and shorter than any time-out. */
 const PATIENCE_MS = 1_000;
 
 const running = new AsyncLocalStorage<Operation | undefined>();
@@ -55,7 +56,7 @@ export class Operation {
   error: Error | undefined;
   isDone = false;
   isDead = false;
-  /** A server has ended that it may wait for: it need not wait for as long as for a living one. */
+  /** The operation may wait for a server that has ended: its clock is set ahead. */
   isHurried = false;
   now = performance.now();
   #calls = 0;
@@ -74,7 +75,7 @@ export class Operation {
     });
   }
 
-  /** Its server ends: no call is sent and no reply is heard any more. */
+  /** The operation's server ends: the operation sends no more calls and gets no more replies. */
   die(): void {
     this.isDead = true;
     for (const call of this.waiting) call.answer();
@@ -86,7 +87,7 @@ export class Operation {
     return timer;
   }
 
-  /** Resolves when it waits at the gate, or is done. @throws where it does neither */
+  /** Resolves when the operation waits at the gate or is done. @throws if it does neither in time */
   async settle(): Promise<void> {
     const began = performance.now();
     for (;;) {
@@ -115,7 +116,7 @@ export class Operation {
         keys: command.getKeys().map(String),
         text: command.args.flat().map(String).join('\n'),
         writes: isWrite(command),
-        looksAgain: this.#hasPaused,
+        checksAgain: this.#hasPaused,
         run: async () => {
           const reply = running.run(undefined, send);
           hear = () => reply.then(resolve, reject);
@@ -133,7 +134,7 @@ export class Operation {
   }
 }
 
-/** Also in the form that runs at `maxmemory`. */
+/** All scripts, also in the form that runs at `maxmemory`. */
 export const SCRIPTS = scriptNames()
   .map((name) => loadScript(name))
   .flatMap((one) => (one.source.startsWith('#!') ? [one] : [one, withFlags(one, 'allow-oom')]));
@@ -150,7 +151,8 @@ function isWrite(command: Command): boolean {
   return name === 'startMerge' ? args.at(-1) === '1' : !READS.test(name);
 }
 
-// What an operation knows of time. Its own client's timers are started inside of `run`, and are real.
+// The clock and the timers of an operation. Timers of its Redis client are started inside of `run`, and are
+// real.
 const { now } = performance;
 performance.now = () => running.getStore()?.now ?? now.call(performance) + (shifted.getStore() ?? 0);
 
@@ -168,7 +170,8 @@ timers.setTimeout = ((ms: number, value: undefined, options: object) => {
 }) as never;
 syncBuiltinESMExports();
 
-// Every client is one of these two classes. A cluster's client calls those of its nodes inside of `run`.
+// Every Redis client is one of these two classes. A cluster's client calls the clients of its nodes inside of
+// `run`.
 for (const { prototype } of [Redis, Cluster] as const) {
   const { sendCommand } = prototype;
   prototype.sendCommand = function (this: Redis & Cluster, command: Command, ...rest: never[]): unknown {

@@ -1,11 +1,12 @@
-// The contract's table "Identity and profile" on plain objects. A profile is named by its identity's letter.
+// The contract's table "Identity and profile" on plain objects. A profile has the letter of its identity as
+// its name.
 
 import { type Act, type Answer, isErasure, RETIRED } from './acts.js';
 
 interface Profile {
   readonly counts: Readonly<Record<string, number>>;
   readonly items: readonly string[];
-  /** The first is its own, the others are those of merged sessions. */
+  /** First the profile's own code, then those of merged sessions. */
   readonly codes: readonly string[];
 }
 
@@ -13,7 +14,7 @@ const EMPTY: Profile = { counts: {}, items: [], codes: [] };
 
 function empty() {
   return {
-    /** Those that exist. */
+    /** Existing profiles, by letter. */
     profiles: new Map<string, Profile>(),
     /** Session -> customer. */
     links: new Map<string, string>(),
@@ -42,7 +43,7 @@ export class Model {
     return !this.#has.profiles.has(letter) && this.#change(letter, {});
   }
 
-  /** A guest's data go, as if they had been merged into a customer who is erased. */
+  /** Deletes a guest's data, as if they had been merged into a customer who is erased. */
   lose(session: string): void {
     this.#has.profiles.delete(session);
   }
@@ -79,7 +80,7 @@ export class Model {
     for (const [session, to] of [...this.#has.targets]) if (to === profile) this.#has.targets.delete(session);
   }
 
-  /** @param answered the answer that the act got: it names a new share code */
+  /** @param answered the answer of the act, which names a new share code */
   act(act: Act, answered?: Answer): Answer {
     const letter = act.customer ?? act.session ?? '';
     const { profiles } = this.#has;
@@ -102,7 +103,7 @@ export class Model {
     if (act.do === 'reset') change = { counts: others };
     if (act.do === 'add') change = { items: [...new Set([...items, act.what])].sort() };
     if (act.do === 'share') {
-      // An unanswered request may have given a code.
+      // A request without an answer may have made a code.
       const [own = '?', ...merged] = codes;
       const code = own === '?' ? (answered?.code ?? '?') : own;
       [change, answer] = [{ codes: [code, ...merged] }, { profileId, code }];

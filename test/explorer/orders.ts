@@ -1,7 +1,8 @@
-// Is there an order of the acts in which each answer and the end are the model's? An act in both names is two parts: its link,
-// and the rest. A login makes its customer known a moment before. Beside an erasure it may link twice, or the guest's data may go
-// although the guest was there until then: the login counts as begun before the erasure. An erasure frees retired sessions a moment
-// later. An act that was cut off may be there in part.
+// Searches an order of the acts in which the model gives each answer and the end. An act with both names has
+// two parts: its link, and the rest. A login creates its customer a moment before the link. Beside an
+// erasure, a login may link twice, or the guest's data may vanish although the guest existed until then: the
+// login counts as begun before the erasure. An erasure frees retired sessions a moment later. An act that was
+// cut off may have happened in part.
 
 import { type Act, type Answer, isErasure, isSame, pairOf } from './acts.js';
 import { Model } from './model.js';
@@ -15,13 +16,13 @@ export interface Performed {
 
 interface State {
   readonly model: Model;
-  /** Act -> parts that have happened; 0 if only its beginning has. */
+  /** Act -> number of parts that have happened; 0 after its beginning alone. */
   readonly done: ReadonlyMap<string, number>;
   /** Erasure that has begun -> erased profile. */
   readonly erased: ReadonlyMap<string, string>;
 }
 
-/** @param precedes whether an act was answered before another was asked @param fits whether a model shows the end */
+/** @param precedes whether an act was answered before another one began @param fits whether a model agrees with the end */
 export function explains(
   start: Model,
   performed: readonly Performed[],
@@ -61,7 +62,7 @@ function begin(state: State, { id, act }: Performed, isBesideErasure: boolean): 
   return [...begins, linked, lost];
 }
 
-/** One part of an act; undefined if its answer was another. */
+/** Performs one part of an act; undefined if the model answers otherwise. */
 function happen(state: State, { id, act, answer }: Performed): State | undefined {
   const model = new Model(state.model);
   const before = state.done.get(id) ?? 0;

@@ -1,4 +1,5 @@
-// Each letter of a scenario is a new person in each schedule, in no server's cache. What Redis holds is shown by letters.
+// Each letter of a scenario is a new person in each schedule, and no server has it in its cache. Data of
+// Redis are shown with letters.
 
 import { identityName } from '../../src/identity-rules.js';
 import { bucketOf } from '../../src/redis/keys.js';
@@ -22,7 +23,7 @@ export class People {
         const id = `${letter}${String(number()).padStart(8, '0')}`;
         const profile = server.profileOf(nameOf(letter, id));
         const bucket = bucketOf(profile);
-        // A number is the tag of a stream.
+        // A number would be the tag of a stream.
         if (buckets.has(bucket) || /^\d+$/.test(bucket)) continue;
         buckets.add(bucket);
         this.#ids.set(letter, id);
@@ -50,14 +51,14 @@ export class People {
     return { ...answer, profileId: this.letterOf(answer.profileId), ...state };
   }
 
-  /** A text of Redis's with letters for people, and without the prefix. */
+  /** Replaces people by letters in a text of Redis, and removes the prefix. */
   spell(text: string): string {
     let spelled = text.replaceAll(`${this.prefix}:{`, '{');
     for (const [from, to] of this.#spellings) spelled = spelled.replaceAll(from, to);
     return spelled;
   }
 
-  /** What a call touches: slots of people, codes, addresses and requests, and pending work. */
+  /** The slots of people, codes, addresses and requests, or the pending work, that a call touches. */
   tagsIn(text: string): string[] {
     const spelled = this.spell(text);
     if (/\nZ(ADD|REM)\n.*\n(merge|leave|erase) /s.test(spelled))

@@ -1,4 +1,4 @@
-// The programs of one schedule, under way: chooses a step, lets it go, waits until its operation waits again.
+// Runs the programs of one schedule: chooses a step, lets it go, and waits until its operation waits again.
 
 import type { Act, Answer } from './acts.js';
 import { type Call, Operation } from './gate.js';
@@ -13,12 +13,12 @@ const SHOWN = 90;
 
 interface Performance extends Performed {
   answer?: Answer;
-  /** Numbers of steps. */
+  /** The number of the step; so is `answeredAt`. */
   firstStep: number;
   answeredAt: number;
 }
 
-/** A visitor: does one act after another, by way of one server. */
+/** A visitor, who does one act after another through one server. */
 interface Player {
   readonly id: string;
   readonly operation: Operation;
@@ -38,13 +38,13 @@ export class Play {
     private readonly people: People,
   ) {}
 
-  /** Without those that never began. */
+  /** Without acts that never began. */
   get performances(): readonly Performance[] {
     return this.#players.flatMap(({ performances }) => performances);
   }
 
   /**
-   * @param endAfter steps after which the first player's server ends: it isn't asked again
+   * @param endAfter steps after which the first player's server ends, and gets no more requests
    * @returns false if the order is equivalent to another one, and was not run to its end
    */
   async run(programs: readonly (readonly Act[])[], order: Order, endAfter?: number): Promise<boolean> {
@@ -94,12 +94,12 @@ export class Play {
     return this.#players.find(({ id }) => id === actor) as Player;
   }
 
-  /** The calls that may go. One that looks again whether others have gone on lets another one go first. */
+  /** The calls that may go. A call that checks again whether others have gone on lets another one go first. */
   #calls(): Call[] {
     const waiting = this.#players.flatMap(({ operation }) => operation.waiting);
     for (const call of waiting) call.cameAt ??= this.#steps.length;
     const hasMoved = (call: Call) => this.#steps.slice(call.cameAt).some(({ actor }) => actor !== call.actor);
-    const may = waiting.filter((call) => !call.looksAgain || hasMoved(call));
+    const may = waiting.filter((call) => !call.checksAgain || hasMoved(call));
     return may.length > 0 ? may : waiting;
   }
 

@@ -1,15 +1,19 @@
-// What happened before, and which acts then run concurrently: every state of a session with every two acts, and longer programs.
+// What happened before, and which acts then run concurrently: every state of a session with every pair of
+// acts, and longer programs.
 
 import { type Act, actsOf } from './acts.js';
 
 export interface Scenario {
   readonly name: string;
   readonly given: readonly Act[];
-  /** Each is done by a server of its own, one act after another. */
+  /** A server of its own runs each program, one act after another. */
   readonly programs: readonly (readonly Act[])[];
-  /** The server of the first program ends after each of its steps. No other server repeats it. */
+  /**
+   * The server of the first program ends after each of its steps. No other server completes the unfinished
+   * act.
+   */
   readonly ends: boolean;
-  /** What it promises shows in few of its orders. */
+  /** Few of its orders can fail. */
   readonly isLong: boolean;
 }
 
@@ -17,7 +21,7 @@ const [CUSTOMER, GUEST, BOTH] = ['visit A, add A 2', 'visit S, add S 1', 'visit 
 const MERGED = `${CUSTOMER}, ${GUEST}, link AS`;
 const MOVED = `${MERGED}, link BS`;
 
-/** Of session S, whose first customer is A. */
+/** States of session S, whose first customer is A. */
 const STATES: Readonly<Record<string, string>> = {
   'unknown, at an unknown customer': '',
   'unknown, at a known customer': CUSTOMER,
@@ -33,7 +37,7 @@ const STATES: Readonly<Record<string, string>> = {
   'moved to B from A, who is erased': `${MOVED}, erase A`,
 };
 
-/** Those that change links, and those that must lose nothing and see nothing of others. */
+/** Acts that change links, and acts that must neither lose data nor read those of others. */
 const LOGINS = ['link AS', 'link BS', 'erase A', 'erase S'];
 const OTHERS = [
   ...['erase B', 'visit S b', 'visit A b', 'visit AS b', 'reset S', 'reset A', 'read S', 'list S', 'list A'],

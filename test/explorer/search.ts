@@ -1,13 +1,14 @@
-// Orders of the calls of concurrent operations, those with the fewest preemptions first. Only orders that can differ in their
-// outcome are run (dynamic partial-order reduction with sleep sets, Flanagan and Godefroid 2005): after a run, each pair of
-// concurrent steps that touch the same data is run in the other order, too. A preemption goes on with another operation while the
-// last one could go on. An order is run from the start: it repeats an earlier one up to a choice.
+// Orders of the calls of concurrent operations, those with the fewest preemptions first. Only orders that can
+// differ in their outcome are run (dynamic partial-order reduction with sleep sets, Flanagan and Godefroid
+// 2005): after a run, each pair of concurrent steps that touch the same data is run in the other order, too.
+// A preemption switches to another operation although the last one could go on. An order always runs from the
+// start: it repeats an earlier order up to a choice.
 
 export interface Step {
-  /** The same in each order that runs the same calls before. */
+  /** Equal in all orders that run the same calls before. */
   readonly id: string;
   readonly actor: string;
-  /** What it touches. */
+  /** The data that the step touches. */
   readonly tags: readonly string[];
   readonly writes: boolean;
   /** First or last call of an act: acts that don't overlap may not be explained in another order. */
@@ -17,16 +18,16 @@ export interface Step {
 
 /** A state of the operations, after the same calls. */
 interface Node {
-  /** Calls that are run from here, in the order in which that was found. */
+  /** Calls that the search runs from here, in the order of their discovery. */
   readonly tried: string[];
-  /** Calls that needn't be run from here: an order that runs them earlier is equivalent. */
+  /** Calls that the search need not run from here, because an order that runs them earlier is equivalent. */
   readonly sleeping: ReadonlySet<string>;
 }
 
 interface Choice {
   readonly node: Node;
   readonly enabled: readonly Step[];
-  /** Before this choice. */
+  /** The calls before this choice. */
   readonly path: readonly string[];
   readonly preemptions: number;
   /** The last actor, if it could go on. */
@@ -47,7 +48,7 @@ export class Search {
   learn({ steps, choices }: Order): void {
     const happenedBefore: ReadonlyMap<string, number>[] = [];
     for (const [j, step] of steps.entries()) {
-      // By actor, the last step that happens before this one.
+      // The last step of each actor that happens before this one.
       const before = new Map<string, number>();
       for (let i = j - 1; i >= 0; i--) {
         const other = steps[i] as Step;
@@ -114,7 +115,7 @@ function isDependent(one: Step, other: Step): boolean {
   return (one.isLast && other.isFirst) || (one.isFirst && other.isLast) || isConflict(one, other);
 }
 
-/** Before it is known which calls are the last ones. */
+/** Used before the last calls of the acts are known. */
 function mayDepend(one: Step, other: Step): boolean {
   return one.isFirst || other.isFirst || isConflict(one, other);
 }

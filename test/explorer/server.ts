@@ -1,4 +1,4 @@
-// A server without HTTP, and each act as a call of its parts: the one file here that knows them.
+// A server without HTTP, with a method for each act. No other file of the explorer knows the server's parts.
 
 import type { Cluster, Redis } from 'ioredis';
 import { ServiceError } from '../../src/errors.js';
@@ -22,7 +22,7 @@ export type Row = Readonly<Record<'event_id' | 'type' | 'origin' | 'profile_id' 
 
 type Asked = Readonly<{ act: Act; who: Identity; name: string; tag: string }>;
 
-/** The customer's, or else the session's. */
+/** The customer's name, or the session's if there is no customer. */
 function firstName({ customer, session = '' }: Act): string {
   return customer === undefined ? identityName('s', session) : identityName('c', customer);
 }
@@ -101,7 +101,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string) {
   };
 
   return {
-    /** @param act with the real names of its people @param tag what its event says */
+    /** @param act with the real names of its people @param tag text in the event's payload */
     perform(act: Act, tag: string): Promise<Answer> {
       const who = identityOf({ customerId: act.customer ?? null, sessionId: act.session ?? null });
       return perform[act.do]({ act, who, name: firstName(act), tag }).catch((error: unknown) => {
@@ -134,7 +134,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string) {
         }
       return rows;
     },
-    /** Completes what servers that ended have left half done. @returns what is still pending then */
+    /** Completes the work that ended servers have left unfinished. @returns work that is still pending then */
     async resume(afterMs: number): Promise<readonly string[]> {
       const lists = (await streamsOf(client, keys)).map(keys.pending);
       const worksOf = (key: string) => client.zrange(key, '0', '-1');
@@ -142,9 +142,9 @@ export async function startServer(urls: readonly string[], keyPrefix: string) {
       await shifted.run(afterMs, () => parts.resume.run());
       return (await Promise.all(lists.map(worksOf))).flat();
     },
-    /** Resolves when nothing of what was performed goes on in the background. */
+    /** Resolves when nothing goes on in the background any more. */
     async settle() {
-      // A turn sends what was answered in it, after two reads of the sockets, and each node answers in order.
+      // A tick sends its commands after two reads of the sockets, and each node answers in order.
       for (let read = 0; read < 2; read++) await new Promise(setImmediate);
       await Promise.all(nodes().map((node) => node.ping()));
       await new Promise(setImmediate);

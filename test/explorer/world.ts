@@ -12,7 +12,7 @@ import { type Server, startServer } from './server.js';
 export class World {
   #names = 0;
 
-  /** @param servers one for each program, one for what happened last before, and one for the checks */
+  /** @param servers one for each program, one for the last act before them, and one for the checks */
   private constructor(
     private readonly prefix: string,
     private readonly servers: readonly Server[],
@@ -52,7 +52,10 @@ export class World {
     return { hasEnded: play.hasEnded, isNew, faults, story: play.story };
   }
 
-  /** The first program's server has seen all but the last act, and remembers what it has seen; the others have seen nothing. */
+  /**
+   * The first program's server does all but the last act, and so has them in its caches; the other servers
+   * have empty caches.
+   */
   async #prepare(given: readonly Act[], people: People, model: Model) {
     const [faults, codes]: [string[], string[]] = [[], []];
     const [warm, other] = [this.servers[0] as Server, this.servers.at(-2) as Server];
@@ -68,7 +71,7 @@ export class World {
         faults.push(`given ${act.words}: ${JSON.stringify(answer)}`);
       if (answer.code !== undefined) codes.push(answer.code);
     }
-    // Else a batch of an operation could go along with what is none of its own, and past its gate.
+    // Otherwise an operation's batch could carry commands of others, which would pass its gate.
     for (const server of [warm, other]) await server.settle();
     return { faults, codes };
   }

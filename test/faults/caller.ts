@@ -1,4 +1,4 @@
-// HTTP requests of the fault tests' loads: each answer is counted and judged as it comes.
+// HTTP requests of the fault tests' loads: each answer is counted and checked.
 
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,9 +15,12 @@ type Method = 'GET' | 'POST';
 const HANG_MS = 60_000;
 
 export class Caller {
-  /** Answers by status; `none` where the connection broke. */
+  /** Answers by status; `none` if the connection broke. */
   readonly answers: Record<string, number> = {};
-  /** What must not be: other statuses than 200 and 503, a 503 without Retry-After, no answer at all. */
+  /**
+   * Answers that must not happen: a status other than 200 and 503, a 503 without Retry-After, no answer at
+   * all.
+   */
   readonly faults: string[] = [];
   longestMs = 0;
 
@@ -26,7 +29,7 @@ export class Caller {
 
   constructor(spec: CallerSpec) {
     this.#spec = spec;
-    // In turn: a connection that rests might be closed by the server at the moment of its next request.
+    // In turn: the server could close an idle connection at the moment of its next request.
     this.#agent = new Agent({ keepAlive: true, maxSockets: spec.connections, scheduling: 'fifo' });
   }
 
@@ -38,7 +41,7 @@ export class Caller {
     if (this.faults.length < 20) this.faults.push(what);
   }
 
-  /** undefined where the connection broke before an answer. */
+  /** undefined if the connection broke before the answer. */
   async call(method: Method, path: string, body?: object, headers = {}): Promise<Answer | undefined> {
     const began = performance.now();
     const { port, key } = this.#spec;
@@ -55,7 +58,7 @@ export class Caller {
       this.fault(`${method} ${path}: ${answer.status} ${answer.text}`);
     if (answer?.status === 503 && answer.headers['retry-after'] === undefined)
       this.fault(`${method} ${path}: 503 without Retry-After`);
-    // Clients whose request failed do not come back at once.
+    // Clients do not send again at once after a failure.
     if (status !== '200') await sleep(20);
     return answer;
   }

@@ -1,4 +1,4 @@
-// An HTTP proxy before ClickHouse that spoils chosen statements. Everything else passes as it is.
+// An HTTP proxy in front of ClickHouse that spoils chosen statements. It passes everything else unchanged.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
@@ -17,12 +17,12 @@ export interface Spoiling {
 }
 
 export interface ClickHouseProxy {
-  /** The target's, credentials and all, at another port. */
+  /** The target's URL with its credentials, but another port. */
   readonly url: string;
   readonly inserts: number;
-  /** Those that were not spoiled and that the client gave up on before their answer was whole. */
+  /** Statements that were not spoiled, and whose client gave up before the answer was complete. */
   readonly abandoned: number;
-  /** Spoils the next one. Called again before it came, the one after that. */
+  /** Spoils the next statement. Calls add up: each spoils one more statement. */
   spoil(spoiling: Spoiling): void;
   readonly waiting: number;
 }

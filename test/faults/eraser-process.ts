@@ -1,4 +1,5 @@
-// An eraser that kills itself before, during or after a mutation of ClickHouse. Its argument: its spec as JSON.
+// An eraser that kills itself before, during or after a mutation of ClickHouse. Its argument is its spec as
+// JSON.
 
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { RowEraser } from '../../src/flush/row-eraser.js';
@@ -28,7 +29,7 @@ clickhouse.command = async (params) => {
   const answer = command.call(clickhouse, params);
   if (isNext && spec.when === 'meanwhile') {
     const mine = `SELECT 1 FROM system.mutations WHERE database = '${spec.database}'`;
-    // It was taken, and may be done by the time that this is seen.
+    // ClickHouse has accepted the mutation; it may be done before this query sees it.
     await until('the mutation was taken', async () => {
       const found = await clickhouse.query({ query: mine, format: 'JSONEachRow' });
       return (await found.json()).length >= spec.mutation;

@@ -1,5 +1,5 @@
-// Writes that a failover may lose: with REDIS_REPLICAS=1 none that was acknowledged; without it those that the replica had not
-// received, but no data from before a login. FAULTS=full: more of each.
+// Writes that a failover may lose: with REDIS_REPLICAS=1 no acknowledged one; without it, those that the
+// replica had not received, but no data from before a login. FAULTS=full: more of each.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,10 +19,10 @@ import { type ClusterNode, type Pair as NodePair, redisCluster } from './redis-c
 import { FULL } from './service.js';
 
 const TIMES = FULL ? 5 : 1;
-/** Requests that are answered between the loss of the link and that of the master. */
+/** Requests that are answered after the link is cut and before the master is killed. */
 const SEVERED = 10;
 const CONNECTIONS = 8;
-/** Acknowledged before anything fails. */
+/** Requests that are acknowledged before anything fails. */
 const WARM = 30;
 
 async function failOverOne(t: Test, replicas: number) {
@@ -35,8 +35,8 @@ async function failOverOne(t: Test, replicas: number) {
   for (const redis of [toMaster, toReplica]) await redis.config('SET', 'requirepass', '');
   const [link, address] = [await startProxy(t, master.url), await startProxy(t, master.url)];
   await toReplica.replicaof('127.0.0.1', link.port);
-  // Up once it has the snapshot; what is written after that comes by the stream, which may begin a second later. (WAIT
-  // does not tell: a write from before there was a replica counts as acknowledged.)
+  // The link is up after the snapshot; later writes come by the stream, which may begin a second later. (WAIT
+  // is of no use: it counts a write from before the replica existed as acknowledged.)
   while (!(await toReplica.info('replication')).includes('master_link_status:up')) await sleep(20);
   await toMaster.set('streaming', '1');
   while ((await toReplica.get('streaming')) === null) await sleep(20);
@@ -89,16 +89,24 @@ async function failOverOne(t: Test, replicas: number) {
 }
 
 for (let time = 1; time <= TIMES; time++)
-  t.test(`REDIS_REPLICAS=1 loses nothing, ${time} of ${TIMES}`, { timeout: 120_000 }, async (t) => {
-    const { lost, refused } = await failOverOne(t, 1);
-    t.equal(lost, 0);
-    t.ok(refused > 0, 'while the link was severed writes were refused');
-  });
+  t.test(
+    `a failover with REDIS_REPLICAS=1 loses nothing, ${time} of ${TIMES}`,
+    { timeout: 120_000 },
+    async (t) => {
+      const { lost, refused } = await failOverOne(t, 1);
+      t.equal(lost, 0);
+      t.ok(refused > 0, 'while the link was severed writes were refused');
+    },
+  );
 
-t.test('without it what came in between is lost', { timeout: 120_000 }, async (t) => {
-  const { lost } = await failOverOne(t, 0);
-  t.ok(lost > 0);
-});
+t.test(
+  'a failover without REDIS_REPLICAS loses the writes that the replica lacks',
+  { timeout: 120_000 },
+  async (t) => {
+    const { lost } = await failOverOne(t, 0);
+    t.ok(lost > 0);
+  },
+);
 
 t.test('a process that only reads waits for no replica', async (t) => {
   const redis = await startTestRedis(t);
@@ -172,7 +180,7 @@ t.test(
       for (let i = 0; i < 5; i++) {
         writes.push(app.post('/product/visit', visitOf('s-2')));
         asked.push(app.get('/readyz'));
-        await sleep(20); // each in a tick of its own, which waits for replicas
+        await sleep(20); // each in its own tick, which waits for replicas
       }
       for (const { status } of await Promise.all(writes)) t.equal(status, 503);
     };
@@ -228,7 +236,7 @@ const SLOTS = 16_384;
 const LIMIT_MS = 300_000;
 const ROUNDS = FULL ? 3 : 1;
 const PAIRS = 12;
-/** Far longer than a merge takes that is not waited for. */
+/** Much longer than a merge takes if it waits for nobody. */
 const WHILE_MERGING_MS = 500;
 
 type Who = { readonly customerId: string } | { readonly sessionId: string };
@@ -248,7 +256,10 @@ async function offsetOf(node: ClusterNode): Promise<number> {
   return Number(role === 'master' ? said[0] : said[3]);
 }
 
-/** A failover to a replica that has what `before` does and lacks what `during` does. @returns the former master */
+/**
+ * Fails over to a replica that has the writes of `before`, and lacks those of `during`. @returns the former
+ * master
+ */
 async function failOver(
   nodes: readonly ClusterNode[],
   slot: number,
@@ -272,7 +283,7 @@ async function failOver(
   return master;
 }
 
-t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) => {
+t.test('a Redis Cluster of masters with replicas', { timeout: 1_800_000 }, async (t) => {
   const cluster = await redisCluster(await tempDir(t));
   t.teardown(() => cluster.stop());
   await cluster.start();
@@ -281,7 +292,10 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
   const { shop } = app;
   const keys = createKeys(app.prefix);
 
-  /** Sends again what is answered 503, as a client does, and as one thing: a visit that was refused may have been counted. */
+  /**
+   * Repeats a request that is answered 503, as clients do, and under one key, because a refused visit may
+   * have been counted.
+   */
   const done = async (path: string, body: object, by = app): Promise<{ profileId?: string }> => {
     const headers = { ...TRUSTED, 'idempotency-key': randomUUID() };
     const send = async () => {
@@ -303,14 +317,14 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
   const nodeOf = (profileId: string) => masterOf(slotOfProfile(profileId));
 
   const masterUrls = urls.slice(0, MASTERS);
-  t.test('with REDIS_REPLICAS a visit counts once while the mark of its node is on the move', async (t) => {
+  t.test('with REDIS_REPLICAS a visit counts once while the marker of its node migrates', async (t) => {
     const nodes = connectToEach(t, masterUrls);
     const slots = await slotsOf(nodes, masterUrls);
     const app = await startApp(t, { urls }, { timeoutMs: 3_000, env: { REDIS_REPLICAS: '1' } });
     const keys = createKeys(app.prefix);
     const fields = await Promise.all(nodes.map((node) => node.hkeys(keys.meta).catch(() => [])));
-    const [mark = 0] = fields.flat().flatMap((name) => Number(/^marker:(.+)$/.exec(name)?.[1] ?? []) || []);
-    const [slot, from] = [slotOf(keys.nodeMarker(mark)), masterOf(slotOf(keys.nodeMarker(mark)))];
+    const [marker = 0] = fields.flat().flatMap((name) => Number(/^marker:(.+)$/.exec(name)?.[1] ?? []) || []);
+    const [slot, from] = [slotOf(keys.nodeMarker(marker)), masterOf(slotOf(keys.nodeMarker(marker)))];
     const to = (from + 1) % nodes.length;
     let visitor = { sessionId: '', identity: '' };
     for (let i = 0; masterOf(slotOf(visitor.identity)) !== from || slotOf(visitor.identity) === slot; i++) {
@@ -322,8 +336,8 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
     await until('a replica keeps up', async () => (await app.post('/product/visit', visit)).status === 200);
     await slots.start(slot, from, to);
     const { port } = new URL(masterUrls[to] as string);
-    await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.nodeMarker(mark), 0, 5_000);
-    // Under a key, since a 503 for want of replicas may have been counted.
+    await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.nodeMarker(marker), 0, 5_000);
+    // With a key, because a visit may have been counted although too few replicas made its answer 503.
     const headers = { 'idempotency-key': 'one' };
     const counting = until(
       'it is counted',
@@ -432,10 +446,11 @@ t.test('a cluster of masters with replicas', { timeout: 1_800_000 }, async (t) =
               await killed.start();
               await cluster.whole();
             };
-            if (replicas > 0) await restart(); // until then its writes are refused
+            if (replicas > 0) await restart(); // its writes are refused before
             await Promise.all(merging);
-            // A merge that the customer's node has lost is repeated by the session's next request. One that the session's node
-            // has lost is repeated by the next login, and the customer then counts the same visits twice.
+            // The session's next request repeats a merge that the customer's node has lost. The next login
+            // repeats a merge that the session's node has lost, and the customer then counts the same visits
+            // twice.
             if (replicas === 0) for (const pair of all) await login(pair);
             const exact = { count: 6, items: 1 };
             const twice = side === 'guest' && replicas === 0 ? [{ count: 11, items: 1 }] : [];

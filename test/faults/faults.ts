@@ -1,4 +1,4 @@
-// What can go wrong with the service: kills.test.ts plays the faults in turn, soak.ts at random.
+// Faults of the service: kills.test.ts plays them in turn, soak.ts at random.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -21,14 +21,17 @@ export interface Fault {
   readonly name: string;
   readonly place: 'Redis' | 'ClickHouse' | 'flush' | 'a worker' | 'everything';
   readonly ms: number;
-  /** Resolves with what undoes it. */
+  /** Resolves with a function that ends the fault. */
   begin(targets: Targets): Promise<() => Promise<unknown>>;
 }
 
 const STARTS = 20;
 const REST_MS = 500;
 
-/** As a supervisor does: what finds Redis or ClickHouse away at its start ends, and is started once more. */
+/**
+ * Starts a process as a supervisor does: a process ends if Redis or ClickHouse is away at its start, and is
+ * started again.
+ */
 async function startAgain(part: Part): Promise<void> {
   for (let left = STARTS; ; left--) {
     try {
@@ -105,7 +108,7 @@ const onLine = (name: string, begin: (line: Line) => void): Fault => ({
 
 async function onNodes({ redisUrl }: Service, act: (node: Redis) => Promise<unknown>): Promise<void> {
   const nodes = redisUrl.split(',').map(openRedis);
-  for (const node of nodes) node.on('error', () => {}); // those of the commands are enough
+  for (const node of nodes) node.on('error', () => {}); // the commands report their own errors
   await Promise.all(nodes.map(act));
   for (const node of nodes) node.disconnect();
 }
@@ -134,7 +137,7 @@ const AROUND: readonly Fault[] = [
       return () => until('they are spoiled', () => clickhouseLine.waiting === 0);
     },
   },
-  // Of a replica it is refused.
+  // A replica refuses the command.
   again('SCRIPT FLUSH', 'Redis', 100, ({ service }) =>
     onNodes(service, (node) => node.script('FLUSH').catch(() => {})),
   ),
@@ -179,7 +182,7 @@ const clusterOf = ({ cluster }: Targets): RedisCluster => {
   return cluster;
 };
 
-/** What may happen to a master or its replica; in the end each master has a replica again. */
+/** A fault of a master or its replica; after it, each master has a replica again. */
 const ofPair = (
   name: string,
   ms: number,
@@ -207,7 +210,7 @@ const SLOTS_PER_MIGRATION = 40;
 async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
   const urls = (await cluster.pairs()).map(({ master }) => `redis://127.0.0.1:${master.port}`);
   const nodes = urls.map(openRedis);
-  for (const node of nodes) node.on('error', () => {}); // those of the commands are enough
+  for (const node of nodes) node.on('error', () => {}); // the commands report their own errors
   try {
     const slots = await slotsOf(nodes, urls);
     const from = random.pick([...nodes.keys()]);

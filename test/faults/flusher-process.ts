@@ -1,4 +1,5 @@
-// A flusher that kills or freezes itself at a step, so that no test depends on timing. Its argument: its spec as JSON.
+// A flusher that kills or freezes itself at a step, so that no test depends on timing. Its argument is its
+// spec as JSON.
 
 import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
@@ -7,7 +8,7 @@ import { startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 
-/** `read`: before it reads the erasures; `inserting`: before it sends the insert. */
+/** `read`: before the flusher reads the erasures; `inserting`: before it sends the insert. */
 export type Step = 'read' | 'inserting' | 'inserted' | 'handedOver' | 'acknowledged';
 
 export interface ProcessSpec {
@@ -27,7 +28,7 @@ const reached = (step: Step) => {
   if (armed !== step) return;
   armed = undefined;
   process.kill(process.pid, spec.at?.signal);
-  // SIGSTOP takes effect when it is delivered, which may be some instructions later.
+  // The process stops when SIGSTOP is delivered, which may be some instructions later.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
 };
 
@@ -46,7 +47,7 @@ const observe = (command: 'hscan' | 'xreadgroupBuffer', before: (args: unknown[]
   });
 };
 observe('hscan', () => reached('read'));
-// The next read follows the acknowledgement.
+// The next read comes after the acknowledgement.
 observe('xreadgroupBuffer', (args) => {
   if (isHandedOver && args.at(-2) === keys.events(0) && args.at(-1) === '>') reached('acknowledged');
 });

@@ -32,7 +32,7 @@ function startProcess(t: Test, pipeline: Pipeline, changes: Partial<ProcessSpec>
 const append = (pipeline: Pipeline, n: number) => appendEvents(redis, pipeline.keys, 0, eventRows(n));
 const pendingEntries = async (pipeline: Pipeline) =>
   Number(((await redis.call('XPENDING', pipeline.keys.events(0), 'flush').catch(() => [0])) as unknown[])[0]);
-/** What must be true at the moment of the kill, so that the test is known to have hit its point. */
+/** The state at the moment of the kill: it proves that the kill hit its step. */
 const KILLS: readonly { step: Step; stored: number; waiting: number }[] = [
   { step: 'read', stored: 0, waiting: 200 },
   { step: 'inserted', stored: 200, waiting: 200 },
@@ -40,35 +40,38 @@ const KILLS: readonly { step: Step; stored: number; waiting: number }[] = [
   { step: 'acknowledged', stored: 200, waiting: 0 },
 ];
 for (const { step, stored, waiting } of KILLS)
-  t.test(`kill -9 once ${step}, and another flusher: each event is stored once, and delivered`, async (t) => {
-    const pipeline = await pipelines.fresh();
-    const deliveries = await openDeliveries(t, server, pipeline.prefix);
-    const tool = await startTool(t);
-    const { id } = await deliveries.receiver(tool);
-    const given = Array.from({ length: 200 }, (_, i) => eventRow({ profile_id: `7.p${i}`, payload: '{}' }));
-    await appendEvents(redis, pipeline.keys, 0, given);
-    const child = startProcess(t, pipeline, { at: { step, signal: 'SIGKILL' } });
-    const [, signal] = await once(child, 'exit');
-    t.equal(signal, 'SIGKILL');
-    t.equal((await pipeline.counts()).stored, stored);
-    t.equal((await pendingOf(redis, pipeline.keys, 0)).events, waiting);
-    const isHandedOver = step === 'handedOver' || step === 'acknowledged';
-    t.equal(await redis.xlen(pipeline.keys.deliveries(id).queue), isHandedOver ? 200 : 0);
+  t.test(
+    `kill -9 of a flusher at the step "${step}": each event is stored once, and delivered`,
+    async (t) => {
+      const pipeline = await pipelines.fresh();
+      const deliveries = await openDeliveries(t, server, pipeline.prefix);
+      const tool = await startTool(t);
+      const { id } = await deliveries.receiver(tool);
+      const given = Array.from({ length: 200 }, (_, i) => eventRow({ profile_id: `7.p${i}`, payload: '{}' }));
+      await appendEvents(redis, pipeline.keys, 0, given);
+      const child = startProcess(t, pipeline, { at: { step, signal: 'SIGKILL' } });
+      const [, signal] = await once(child, 'exit');
+      t.equal(signal, 'SIGKILL');
+      t.equal((await pipeline.counts()).stored, stored);
+      t.equal((await pendingOf(redis, pipeline.keys, 0)).events, waiting);
+      const isHandedOver = step === 'handedOver' || step === 'acknowledged';
+      t.equal(await redis.xlen(pipeline.keys.deliveries(id).queue), isHandedOver ? 200 : 0);
 
-    await append(pipeline, 50);
-    const flusher = pipeline.flusher({ abandonedMs: 200, handOver: deliveries.handOver.handOver });
-    deliveries.deliverer();
-    await pipeline.drained();
-    await flusher.close();
-    t.match(await pipeline.counts(), { shown: 250, ids: 250 });
-    const arrived = () => new Set(tool.delivered.map((one) => one.id));
-    await until('each event has arrived', () => arrived().size === 250);
-    t.ok(given.every(({ event_id }) => arrived().has(event_id)));
-  });
+      await append(pipeline, 50);
+      const flusher = pipeline.flusher({ abandonedMs: 200, handOver: deliveries.handOver.handOver });
+      deliveries.deliverer();
+      await pipeline.drained();
+      await flusher.close();
+      t.match(await pipeline.counts(), { shown: 250, ids: 250 });
+      const arrived = () => new Set(tool.delivered.map((one) => one.id));
+      await until('each event has arrived', () => arrived().size === 250);
+      t.ok(given.every(({ event_id }) => arrived().has(event_id)));
+    },
+  );
 const FROZEN = {
   'rows that a frozen flusher inserts after their erasure are erased, too': 'inserting',
   'a frozen flusher whose insert fails drops the batch if another flusher has inserted it': 'failing',
-  'a flusher that was frozen after its insert doubles no row and brings no erased one back': 'inserted',
+  'a flusher that was frozen after its insert doubles no row and restores no erased row': 'inserted',
 } as const;
 for (const [title, when] of Object.entries(FROZEN))
   t.test(title, async (t) => {
@@ -104,7 +107,7 @@ for (const [title, when] of Object.entries(FROZEN))
     t.match(await pipeline.counts(), { shown: 255, ids: 255 });
     t.same(await pendingOf(redis, keys, 0), { events: 0, bytes: 0 });
   });
-t.test('a batch that is inserted for longer than an entry may be idle stays with its flusher', async (t) => {
+t.test('a batch whose insert exceeds the idle limit stays with its flusher', async (t) => {
   const pipeline = await pipelines.fresh();
   let batches = 0;
   const handOver = async () => {
@@ -117,41 +120,47 @@ t.test('a batch that is inserted for longer than an entry may be idle stays with
   await Promise.all(flushers.map((flusher) => flusher.close()));
   t.equal(batches, 1);
 });
-t.test('a replica that lacks the last acks takes over: its rows come again, shown once', async (t) => {
-  const pipeline = await pipelines.fresh();
-  const { keys } = pipeline;
-  await append(pipeline, 40);
-  const keptKeys = [keys.events(0), keys.eventsState(0)];
-  const flusher = pipeline.flusher({
-    abandonedMs: 200,
-    async handOver() {
-      // What the replica has: the entries, read and not acknowledged.
-      for (const key of keptKeys) await redis.copy(key, `{${key}}:kept`, 'REPLACE').catch(() => {});
-    },
-  });
-  await pipeline.drained();
-  for (const key of keptKeys) await redis.rename(`{${key}}:kept`, key);
-  t.equal((await pendingOf(redis, keys, 0)).events, 40);
-  await append(pipeline, 5);
-  await pipeline.drained();
-  await flusher.close();
-  t.match(await pipeline.counts(), { shown: 45, ids: 45 });
-});
-t.test('close keeps its deadline while ClickHouse is away, and the batch stays in Redis', async (t) => {
-  const pipeline = await pipelines.fresh();
-  await append(pipeline, 10);
-  const unreachable = connectToClickHouse(t, NOWHERE, pipeline.database);
-  const flusher = pipeline.flusher({ clickhouse: unreachable });
-  await until('the batch is in flight', async () => (await pendingEntries(pipeline)) > 0);
-  await flusher.close(100); // inserts are tried for ever
-  t.equal((await pendingOf(redis, pipeline.keys, 0)).events, 10);
+t.test(
+  'a Redis replica without the last acknowledgements takes over, and repeated rows are shown once',
+  async (t) => {
+    const pipeline = await pipelines.fresh();
+    const { keys } = pipeline;
+    await append(pipeline, 40);
+    const keptKeys = [keys.events(0), keys.eventsState(0)];
+    const flusher = pipeline.flusher({
+      abandonedMs: 200,
+      async handOver() {
+        // The state of the replica: the entries are read, but not acknowledged.
+        for (const key of keptKeys) await redis.copy(key, `{${key}}:kept`, 'REPLACE').catch(() => {});
+      },
+    });
+    await pipeline.drained();
+    for (const key of keptKeys) await redis.rename(`{${key}}:kept`, key);
+    t.equal((await pendingOf(redis, keys, 0)).events, 40);
+    await append(pipeline, 5);
+    await pipeline.drained();
+    await flusher.close();
+    t.match(await pipeline.counts(), { shown: 45, ids: 45 });
+  },
+);
+t.test(
+  'close of a flusher keeps its deadline while ClickHouse is away, and the batch stays in Redis',
+  async (t) => {
+    const pipeline = await pipelines.fresh();
+    await append(pipeline, 10);
+    const unreachable = connectToClickHouse(t, NOWHERE, pipeline.database);
+    const flusher = pipeline.flusher({ clickhouse: unreachable });
+    await until('the batch is in flight', async () => (await pendingEntries(pipeline)) > 0);
+    await flusher.close(100); // the flusher never gives up an insert
+    t.equal((await pendingOf(redis, pipeline.keys, 0)).events, 10);
 
-  const next = pipeline.flusher({ abandonedMs: 50 });
-  await pipeline.drained();
-  await next.close();
-  t.same(await pipeline.counts(), { stored: 10, shown: 10, ids: 10 });
-});
-t.test('a ClickHouse that fails', async (t) => {
+    const next = pipeline.flusher({ abandonedMs: 50 });
+    await pipeline.drained();
+    await next.close();
+    t.same(await pipeline.counts(), { stored: 10, shown: 10, ids: 10 });
+  },
+);
+t.test('a flusher with a failing ClickHouse', async (t) => {
   const FEBRUARY = '2026-02-01T00:00:00.000Z';
   const events = (n: number, occurred_at: string) => eventRows(n, { occurred_at });
   const failure = (code: number, text: string, status = 500): Spoiling['answer'] => ({
@@ -159,7 +168,7 @@ t.test('a ClickHouse that fails', async (t) => {
     ...(status === 200 ? {} : { code }),
     body: exception(code, text, 'NAME'),
   });
-  /** It is not known whether the rows are there. */
+  /** Answers that leave open whether the rows are stored. */
   const UNKNOWN: readonly Spoiling['answer'][] = [
     'nothing: the connection closes',
     { status: 504, body: '<h1>504 Gateway Time-out</h1>' },
@@ -182,14 +191,14 @@ t.test('a ClickHouse that fails', async (t) => {
     );
     return found;
   }
-  t.test('whatever an insert is answered, it is tried again, and each failure is counted', async (t) => {
+  t.test('the flusher repeats a failed insert whatever the answer, and counts each failure', async (t) => {
     const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
     const pipeline = await pipelines.fresh();
     const metrics = new Registry();
     const clickhouse = createClient({
       url: proxy.url,
       database: pipeline.database,
-      request_timeout: 1_000, // the program's own is a minute; an insert that takes longer on a busy machine is counted
+      request_timeout: 1_000, // the program waits a minute; a slow machine may exceed a second: `abandoned` counts these
       log: { level: ClickHouseLogLevel.OFF },
     });
     t.teardown(() => clickhouse.close());
@@ -212,7 +221,7 @@ t.test('a ClickHouse that fails', async (t) => {
     t.match(await pipeline.counts(), { shown: sent, ids: sent }, `${sent} events, each once`);
     t.equal(await redis.xlen(pipeline.keys.eventsDead(0)), 0, 'no dead letter');
   });
-  t.test('ClickHouse is killed while it stores: every event is there', async (t) => {
+  t.test('every event is stored although ClickHouse is killed during an insert', async (t) => {
     const dir = await tempDir(t);
     let server = await startTestClickHouse(t, { dir, restart: false, databases: ['shop'] });
     const { url } = server;

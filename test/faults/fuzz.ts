@@ -1,4 +1,4 @@
-// Requests of every operation, bent at the level of JSON, of bytes, of headers and of the wire, by a seed.
+// Requests of every operation, changed at random in JSON, bytes, headers and pieces of TCP, from a seed.
 
 import { createRandom, type Random } from '../../bench/demo/random.js';
 import { KEY } from '../harness/app.js';
@@ -6,7 +6,7 @@ import { itemOf } from '../http/wishlist.js';
 
 export interface Fuzzed {
   readonly pieces: readonly Buffer[];
-  /** Whether it may never be complete: then the client hangs up after it. */
+  /** Whether the request may stay incomplete: then the client hangs up after it. */
   readonly isCut: boolean;
   readonly isHead: boolean;
 }
@@ -128,27 +128,27 @@ function bentJson(random: Random, body: unknown): Buffer {
     const value = anyValue(random);
     const afterName = at + (member?.[0].length ?? 0);
     switch (int(random, 5)) {
-      case 0: // the value of a member
+      case 0: // changes the value of a member
         text = text.slice(0, afterName) + value + text.slice(valueEnd(text, afterName));
         break;
-      case 1: // the same name twice
+      case 1: // repeats the name
         text = `${text.slice(0, at)}"${member?.[1] ?? 'x'}":${value},${text.slice(at)}`;
         break;
-      case 2: // an unknown name in place of it
+      case 2: // changes the name to an unknown one
         text =
           text.slice(0, at) + text.slice(at).replace(/\w+/, random.pick(['x', '__proto__', 'toString', '']));
         break;
-      case 3: // without it
+      case 3: // removes the member
         text = text.slice(0, at) + text.slice(valueEnd(text, afterName)).replace(/^,/, '');
         break;
-      default: // something else altogether
+      default: // replaces the whole body
         if (random.chance(0.2)) text = value;
     }
   }
   return Buffer.from(text);
 }
 
-/** Where the JSON value that begins at `from` ends; good enough for text that may be bent already. */
+/** Where the JSON value that begins at `from` ends; roughly, because the text may be changed already. */
 function valueEnd(text: string, from: number): number {
   let depth = 0;
   for (let i = from; i < text.length; i++) {

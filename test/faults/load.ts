@@ -1,5 +1,5 @@
-// A shop's traffic, and a book of what was sent and what was acknowledged; reconcile.ts compares it in the end.
-// Calls with an Idempotency-Key are sent until they are acknowledged: the book has exactly one.
+// The traffic of a shop, and a book of its sent and acknowledged requests, which reconcile.ts compares in the
+// end. Calls with an Idempotency-Key are repeated until they are acknowledged: the book has exactly one.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
@@ -10,7 +10,7 @@ import { Caller, type CallerSpec } from './caller.js';
 export interface LoadSpec extends CallerSpec {
   readonly seed: number;
   readonly restMs?: number;
-  /** Begins every id, where several loads share a service. */
+  /** The beginning of every id if several loads share a service. */
   readonly name?: string;
 }
 
@@ -23,9 +23,9 @@ const SESSIONS = Array.from({ length: 20 }, (_, i) => `s${i}`);
 const HANDLES = Array.from({ length: 8 }, (_, i) => `h${i}`);
 
 export class Load {
-  /** By id: the product's in the event, with an r before it where the event is its removal. */
+  /** By id: the product's id in the event, with an r before it if the event is its removal. */
   readonly events = new Map<string, Entry>();
-  /** By session and handle, with a space between them. */
+  /** By session and handle, separated by a space. */
   readonly visits = new Map<string, Entry>();
   readonly caller: Caller;
 

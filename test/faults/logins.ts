@@ -1,5 +1,6 @@
-// Guests become customers, customers have several devices, devices change hands. Each group of them sends one request at a time,
-// so that the profile of every visit and item is known. Logins are idempotent, and sent until they get 200.
+// Guests become customers, customers have several devices, and devices change hands. Each group sends one
+// request at a time, so that the profile of every visit and item is known. Logins are idempotent, and
+// repeated until they get 200.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
@@ -17,7 +18,7 @@ export interface LoginsSpec {
 export type Identity = { readonly sessionId: string } | { readonly customerId: string };
 
 export interface ExpectedProfile {
-  /** A guest's is undefined. */
+  /** undefined for a guest. */
   readonly owner: string | undefined;
   /** By handle. */
   readonly visits: Map<string, Entry>;
@@ -29,15 +30,15 @@ export interface ExpectedProfile {
 export const HANDLES = ['h0', 'h1', 'h2'];
 /** Longer than an abandoned request can take to reach Redis. */
 const LATE_MS = 1_500;
-/** A login that gets no answer for so long after the end is one of who is locked out. */
+/** A visitor whose login gets no answer for so long after the end is locked out. */
 const LOGIN_MS = 20_000;
 const ACTIVE_SESSIONS = 4;
 const ACTIVE_CUSTOMERS = 3;
 
 export class LoginTraffic {
-  /** Of items, as in Load. */
+  /** Events of items, as in Load. */
   readonly events = new Map<string, Entry>();
-  /** None of these is checked by its session alone. */
+  /** Stays empty: checkLogins compares visits by profile. */
   readonly visits = new Map<string, Entry>();
   readonly faults: readonly string[] = [];
   readonly logins = { first: 0, merged: 0, moved: 0, nothing: 0 };
@@ -97,7 +98,7 @@ export class LoginTraffic {
       const entry = group.visitsOf(profile, group.random.pick(HANDLES));
       if (await this.#call('/product/visit', { identity, productHandle: entry.handle }, entry)) return;
     }
-    // Also when all is over: until then it is not known where the session is.
+    // Also after the end: without an answer nobody knows the profile of the session.
     while ((await this.#spec.caller.call('POST', '/profile/merge', { identity }))?.status !== 200) {
       if (performance.now() > this.#until + LOGIN_MS) return;
       await sleep(100);
@@ -113,7 +114,7 @@ export class LoginTraffic {
   }
 }
 
-/** The profile of each session and customer, as the contract's table of identities says. */
+/** The profile of each session and customer, by the rules of the contract's table of identities. */
 class SessionGroup {
   readonly random: Random;
   readonly #name: string;

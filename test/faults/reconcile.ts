@@ -1,5 +1,6 @@
-// Compares the books with the service's answers, Redis and ClickHouse: each acknowledged event is there once, visits are between
-// acknowledged and sent, and each identity reaches its own profile. Each check returns what is wrong, in words.
+// Compares the books with the service's answers, Redis and ClickHouse: each acknowledged event is there once,
+// the count of visits lies between acknowledged and sent, and each identity reaches its own profile. Each
+// check returns its faults in words.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
@@ -13,7 +14,7 @@ import { type ExpectedProfile, HANDLES, type Identity } from './logins.js';
 export interface Places {
   readonly url: string;
   readonly key: string;
-  /** As REDIS_URL: several, comma-separated, are a cluster. */
+  /** As REDIS_URL: several addresses, separated by commas, are a cluster. */
   readonly redisUrl: string;
   readonly clickhouseUrl: string;
 }
@@ -25,17 +26,17 @@ export interface Book {
 }
 
 const DRAIN_MS = 60_000;
-/** All faults are over by now: an identity without an answer within this time is locked out. */
+/** All faults are over when this begins: an identity without an answer within this time is locked out. */
 const LOCKED_OUT_MS = 10_000;
 const READERS = 16;
-const MOST_TOLD = 50;
+const MOST_REPORTED = 50;
 
 type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Answer['json']>;
 
 const visitsPath = (identity: Readonly<Record<string, string>>, productHandle: string) =>
   `/product/visit?${new URLSearchParams({ ...identity, productHandle })}`;
 
-/** A service's answers, asked for again for a while where there is none. @throws with the last status */
+/** Asks a service, and repeats a failed request for a while. @throws with the last status */
 function asker({ url, key }: Pick<Places, 'url' | 'key'>): Ask {
   const port = Number(new URL(url).port);
   const headers = { 'x-api-key': key, 'content-type': 'application/json' };
@@ -50,10 +51,10 @@ function asker({ url, key }: Pick<Places, 'url' | 'key'>): Ask {
   };
 }
 
-/** At most so many, and not thousands if one thing is wrong everywhere. */
+/** A list of faults with an upper bound, because one mistake may cause thousands. */
 function faultList() {
   const wrong: string[] = [];
-  return { wrong, tell: (what: string) => wrong.length < MOST_TOLD && wrong.push(what) };
+  return { wrong, report: (what: string) => wrong.length < MOST_REPORTED && wrong.push(what) };
 }
 
 async function each<T>(
@@ -78,10 +79,10 @@ async function rowsOf<Row>(clickhouseUrl: string, query: string): Promise<Row[]>
   }
 }
 
-/** The loads must have stopped. */
+/** Call it after the loads have stopped. */
 export async function reconcile(loads: readonly Book[], places: Places): Promise<string[]> {
-  const { wrong, tell } = faultList();
-  for (const what of await untilDrained(places)) tell(what);
+  const { wrong, report } = faultList();
+  for (const what of await untilDrained(places)) report(what);
 
   const sent = new Map(loads.flatMap(({ events }) => [...events]));
   const shown = new Map(
@@ -91,11 +92,11 @@ export async function reconcile(loads: readonly Book[], places: Places): Promise
     ),
   );
   for (const [id, count] of shown) {
-    if (!sent.has(id)) tell(`event ${id} is there, and was not sent`);
-    else if (count !== 1) tell(`event ${id} is there ${count} times`);
+    if (!sent.has(id)) report(`event ${id} is there, and was not sent`);
+    else if (count !== 1) report(`event ${id} is there ${count} times`);
   }
   for (const [id, { acknowledged }] of sent)
-    if (acknowledged > 0 && !shown.has(id)) tell(`event ${id} was acknowledged and is lost`);
+    if (acknowledged > 0 && !shown.has(id)) report(`event ${id} was acknowledged and is lost`);
   return [...loads.flatMap(({ faults }) => faults), ...wrong, ...(await reconcileVisits(loads, places))];
 }
 
@@ -103,16 +104,16 @@ export async function reconcileVisits(
   loads: readonly Pick<Book, 'visits'>[],
   service: Pick<Places, 'url' | 'key'>,
 ): Promise<string[]> {
-  const { wrong, tell } = faultList();
+  const { wrong, report } = faultList();
   const ask = asker(service);
   const check = async ([key, { sent, acknowledged }]: readonly [string, Entry]) => {
     const [sessionId = '', productHandle = ''] = key.split(' ');
     const { count } = await ask('GET', visitsPath({ sessionId }, productHandle));
     if (!(count >= acknowledged && count <= sent))
-      tell(`${key}: ${count} visits counted, ${acknowledged} acknowledged, ${sent} sent`);
+      report(`${key}: ${count} visits counted, ${acknowledged} acknowledged, ${sent} sent`);
   };
   const entries = loads.flatMap((load) => [...load.visits]);
-  await each(entries, check, ([key], { message }) => tell(`${key}: its visits can't be read: ${message}`));
+  await each(entries, check, ([key], { message }) => report(`${key}: its visits can't be read: ${message}`));
   return wrong;
 }
 
@@ -120,7 +121,7 @@ async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   const keys = createKeys('wm');
   const urls = redisUrl.split(',');
   const redis = urls.length === 1 ? openRedis(redisUrl) : new Cluster(urls, { slotsRefreshTimeout: 5_000 });
-  redis.on('error', () => {}); // those of the commands are enough
+  redis.on('error', () => {}); // the commands report their own errors
   const deadline = performance.now() + DRAIN_MS;
   try {
     for (;;) {
@@ -143,7 +144,10 @@ async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   }
 }
 
-/** Identities that can not read, list and visit, each with its last answer. Counts visits of a handle of its own. */
+/**
+ * Returns the identities that can not read, list and visit, each with its last answer. It adds visits of a
+ * handle of its own.
+ */
 export async function findLockedOut(identities: readonly Identity[], places: Places): Promise<string[]> {
   const lockedOut: string[] = [];
   const ask = asker(places);
@@ -158,9 +162,12 @@ export async function findLockedOut(identities: readonly Identity[], places: Pla
   return lockedOut;
 }
 
-/** Compares what LoginTraffic expects. Call when nothing waits in the stream any more, and no visitor is locked out. */
+/**
+ * Compares the profiles that LoginTraffic expects. Call it when the streams are empty, and no visitor is
+ * locked out.
+ */
 export async function checkLogins(profiles: readonly ExpectedProfile[], places: Places): Promise<string[]> {
-  const { wrong, tell } = faultList();
+  const { wrong, report } = faultList();
   const ask = asker(places);
   const profileIds = new Map<string, string>();
   const profileOfItem = new Map<string, string>();
@@ -172,29 +179,29 @@ export async function checkLogins(profiles: readonly ExpectedProfile[], places: 
 
     const ids = await Promise.all(identities.map(async (who) => (await read(who, 'h0')).profileId));
     const [profileId] = ids;
-    if (new Set(ids).size !== 1) tell(`${name} are of several profiles: ${ids.join(' ')}`);
+    if (new Set(ids).size !== 1) report(`${name} are of several profiles: ${ids.join(' ')}`);
     const other = profileIds.get(profileId);
-    if (other !== undefined) tell(`${name} has the profile of ${other}`);
+    if (other !== undefined) report(`${name} has the profile of ${other}`);
     profileIds.set(profileId, name);
 
     for (const handle of HANDLES) {
       const { sent, acknowledged } = visits.get(handle) ?? { sent: 0, acknowledged: 0 };
       const { count } = await read(one, handle);
       if (!(count >= acknowledged && count <= sent))
-        tell(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
+        report(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
     }
 
     const list: { productId: string }[] = (await ask('POST', '/item/list', { identity: one })).items;
     const listed = new Set(list.map(({ productId }) => productId));
     for (const productId of listed)
-      if (!items.has(productId)) tell(`${name} has item ${productId}, which is not theirs`);
+      if (!items.has(productId)) report(`${name} has item ${productId}, which is not theirs`);
     for (const [productId, { acknowledged }] of items) {
       if (acknowledged > 0) profileOfItem.set(productId, profileId);
-      if (acknowledged > 0 && !listed.has(productId)) tell(`${name} lost item ${productId}`);
+      if (acknowledged > 0 && !listed.has(productId)) report(`${name} lost item ${productId}`);
     }
   };
   await each(profiles, check, ({ identities }, { message }) =>
-    tell(`${JSON.stringify(identities)} can't be checked: ${message}`),
+    report(`${JSON.stringify(identities)} can't be checked: ${message}`),
   );
 
   const eventsByVisitor = await rowsOf<[string, string]>(
@@ -204,7 +211,7 @@ export async function checkLogins(profiles: readonly ExpectedProfile[], places: 
   for (const [productId, profileId] of eventsByVisitor) {
     const expected = profileOfItem.get(productId);
     if (expected !== undefined && expected !== profileId)
-      tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
+      report(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
   }
   return wrong;
 }

@@ -1,4 +1,5 @@
-// A Redis Cluster of three masters with a replica each, whose nodes are killed and started again on their data.
+// A Redis Cluster of three masters with a replica each. Its nodes can be killed and started again on their
+// data.
 
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -12,7 +13,7 @@ const TAKE_OVER_MS = 60_000;
 
 export interface ClusterNode extends Part {
   readonly port: number;
-  /** `master`, or the port of its master where it is a replica with a link to it; undefined where neither. */
+  /** `master`, or the port of its master if it is a replica with a link to it; undefined if it is neither. */
   role(): Promise<'master' | number | undefined>;
   command(...words: string[]): Promise<unknown>;
 }
@@ -24,13 +25,13 @@ export interface Pair {
 
 export interface RedisCluster extends RedisPart {
   readonly nodes: readonly ClusterNode[];
-  /** Resolves when each of three masters has a replica with a link to it; these pairs. */
+  /** Resolves to the pairs when each of three masters has a replica with a link to it. */
   pairs(): Promise<readonly Pair[]>;
-  /** Resolves when each of three masters has a replica with a link to it, which may not have all yet. */
+  /** Resolves when each of three masters has a replica with a link to it; the replica may still lack data. */
   whole(): Promise<void>;
 }
 
-/** Not started yet; stopped, its folder is left alone. */
+/** The nodes are not started yet. After they stop, their folder stays. */
 export async function redisCluster(dir: string): Promise<RedisCluster> {
   const members = await newMembers(2 * MASTERS);
   const nodes = members.map((self, i) =>
@@ -63,7 +64,7 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
       await whole();
     },
     async stop() {
-      // A replica that writes its first AOF after a full sync ignores SIGTERM.
+      // A replica ignores SIGTERM while it writes its first AOF after a full sync.
       await Promise.all(nodes.map((node) => node.pid && kill(node)));
     },
     async pairs() {
@@ -75,8 +76,8 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
 
 const SETTINGS = {
   'cluster-node-timeout': '2000',
-  'cluster-allow-replica-migration': 'no', // each master keeps its own
-  'cluster-replica-validity-factor': '0', // it takes over, however long it was frozen
+  'cluster-allow-replica-migration': 'no', // each master keeps its own replica
+  'cluster-replica-validity-factor': '0', // a replica takes over however long it was frozen
   appendfsync: 'always',
   'repl-diskless-sync-delay': '0',
 };

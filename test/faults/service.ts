@@ -1,4 +1,5 @@
-// The service in processes that only the test kills, freezes and restarts, with proxies that inject faults before both databases.
+// The service as processes that the test kills, freezes and restarts, with proxies in front of both databases
+// that inject faults.
 
 import { join } from 'node:path';
 import { freePort } from '../../bench/servers/ports.js';
@@ -16,10 +17,10 @@ export const KEY = 'sk_faults_0123456789abcdef';
 
 export const FULL = process.env.FAULTS === 'full';
 
-/** What the random moments of a fault test are drawn from; SEED=<n> draws those of another run again. */
+/** The seed of the random moments of a fault test; SEED=<n> repeats the moments of another run. */
 export const SEED = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 
-/** REDIS_TIMEOUT_MS for tests that ask for no 503 at all: the most, since this machine may stall. */
+/** REDIS_TIMEOUT_MS for tests that allow no 503: the longest value, because this machine may stall. */
 export const MOST_PATIENT_MS = '900';
 
 export type RedisPart = Part & { url(): string };
@@ -27,7 +28,7 @@ export type RedisPart = Part & { url(): string };
 export interface Part {
   readonly name: string;
   readonly pid: number | undefined;
-  /** Resolves when it serves. */
+  /** Resolves when the part serves. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -38,13 +39,13 @@ export interface Service extends Places {
   readonly workers: readonly Part[];
   readonly flush: Part;
   readonly dir: string;
-  /** A proxy to the one Redis; a cluster has none, since its nodes tell clients where they are. */
+  /** A proxy to the single Redis; a cluster has none, because its nodes give clients their own addresses. */
   readonly redisLine: Line | undefined;
   readonly clickhouseLine: ClickHouseProxy;
-  /** Log lines of `serve` and `flush` at warn and above, so far. */
+  /** The lines that `serve` and `flush` have logged at warn and above. */
   logs(): string[];
   load(spec?: Partial<LoadSpec>): Load;
-  /** Waits until nothing is under way. @returns what is wrong, in words */
+  /** Waits until no work is under way. @returns faults, in words */
   faultsOf(loads: readonly Book[]): Promise<string[]>;
 }
 
@@ -132,7 +133,7 @@ const READY = {
   dashboard: 'dashboard',
 };
 
-/** `wishmeter <command>`, not started yet. @param main another version's main.js, asked at each start */
+/** `wishmeter <command>`, not started yet. @param main returns the main.js of another version, at each start */
 export function programPart(
   name: string,
   command: keyof typeof READY,
@@ -171,7 +172,7 @@ function thaw(pid: number | undefined): void {
   try {
     process.kill(pid, 'SIGCONT');
   } catch {
-    // it is gone
+    // the process is gone
   }
 }
 
@@ -180,7 +181,7 @@ export function signal(part: Part, name: NodeJS.Signals): void {
   process.kill(part.pid, name);
 }
 
-/** kill -9, and nothing is left of the process when this resolves. */
+/** kill -9: resolves when the process is gone. */
 export async function kill(part: Part): Promise<void> {
   signal(part, 'SIGKILL');
   await until(`${part.name} is gone`, () => part.pid === undefined);

@@ -1,5 +1,6 @@
-// `make soak MINUTES=n SEED=s CLUSTER=1`: traffic, logins and random faults; exit code 1 if anything is lost or doubled, or a
-// visitor is locked out. CLUSTER=1: three masters with a replica each, which take over from each other.
+// `make soak MINUTES=n SEED=s CLUSTER=1`: traffic, logins and random faults; exit code 1 if an event or a
+// visit is lost or doubled, or a visitor is locked out. CLUSTER=1: three masters with a replica each, which
+// take over from each other.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../bench/demo/random.js';
@@ -11,7 +12,7 @@ import { checkLogins, findLockedOut } from './reconcile.js';
 import { redisCluster } from './redis-cluster.js';
 import { openService } from './service.js';
 
-/** Two things at once go wrong this often. */
+/** How often two faults happen at once. */
 const TWICE = 0.25;
 
 const minutes = Number(process.env.MINUTES || 10);
@@ -28,7 +29,7 @@ const closers: (() => unknown)[] = [];
 const scope = { teardown: (close: () => unknown) => void closers.unshift(close) } as Scope;
 const cluster = isCluster ? await redisCluster(await tempDir(scope)) : undefined;
 const random = createRandom(seed);
-// Without REDIS_REPLICAS a master that is killed takes along what its replica has not got yet.
+// Without REDIS_REPLICAS, a killed master loses the writes that its replica lacks.
 const service = await openService(scope, isCluster ? { REDIS_REPLICAS: '1' } : {}, cluster);
 
 const end = performance.now() + minutes * 60_000;
@@ -49,7 +50,7 @@ try {
   await load.untilServed();
   while (performance.now() < end) {
     await sleep(500 + random.next() * 3_000);
-    // Two faults at once are of different places: what one has stopped, the other could not freeze.
+    // Two faults at once are in different places: a stopped process can not be frozen.
     const one = random.pick(faults);
     const others = faults.filter(({ place }) => place !== one.place && place !== 'everything');
     const isDouble = one.place !== 'everything' && random.chance(TWICE);

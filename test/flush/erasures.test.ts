@@ -96,25 +96,28 @@ const run = ({ keys, clickhouse }: Pipeline) => eraseAsFlusher(redis, keys, clic
 const untilErased = (pipeline: Pipeline) =>
   until('the erasure is due', async () => (await run(pipeline)) > 0);
 
-t.test('what waits does not reach ClickHouse, what is there goes, what comes after stays', async (t) => {
-  const pipeline = await pipelines.fresh();
-  const before = Date.now();
-  await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
-  await pipeline.flush();
-  t.same(await profilesOf(pipeline), [GONE, STAYS]);
+t.test(
+  'an erasure keeps waiting events out of ClickHouse, removes stored ones, and leaves later ones',
+  async (t) => {
+    const pipeline = await pipelines.fresh();
+    const before = Date.now();
+    await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
+    await pipeline.flush();
+    t.same(await profilesOf(pipeline), [GONE, STAYS]);
 
-  await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
-  await erase(pipeline, GONE, before + 2);
-  t.equal(await run(pipeline), 0, 'while an older entry waits it is not due');
-  await append(pipeline, lineOf(GONE, before + 3));
-  await pipeline.flush();
-  t.equal((await profilesOf(pipeline)).length, 4, 'one of the two that waited was left out');
+    await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
+    await erase(pipeline, GONE, before + 2);
+    t.equal(await run(pipeline), 0, 'while an older entry waits it is not due');
+    await append(pipeline, lineOf(GONE, before + 3));
+    await pipeline.flush();
+    t.equal((await profilesOf(pipeline)).length, 4, 'one of the two that waited was left out');
 
-  await untilErased(pipeline);
-  t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS]);
-  t.equal(await redis.exists(pipeline.keys.erasures), 0);
-  t.equal(await run(pipeline), 0, 'again: nothing to do');
-});
+    await untilErased(pipeline);
+    t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS]);
+    t.equal(await redis.exists(pipeline.keys.erasures), 0);
+    t.equal(await run(pipeline), 0, 'again: nothing to do');
+  },
+);
 
 t.test('an erasure in ClickHouse waits for older entries of the stream, and for no later ones', async (t) => {
   const pipeline = await pipelines.fresh();
@@ -143,43 +146,46 @@ t.test('an erasure in ClickHouse runs a second time, for late inserts, and is th
   t.equal(await redis.exists(pipeline.keys.erasures), 0);
 });
 
-t.test('rows dated by a clock two days ahead go, flushed or not, and later rows stay', async (t) => {
-  const pipeline = await pipelines.fresh();
-  const { keys, ask } = pipeline;
-  const ahead = Date.now() + 2 * DAY_MS;
-  const look = (profileId: string, at: number, id?: string) =>
-    pipeline.appendVisits([`${profileId}\that\t\n`], id, at);
-  const visitors = async () => {
-    const rows = await ask<{ id: string }>('SELECT profile_id AS id FROM visits_stored ORDER BY id');
-    return rows.map(({ id }) => id);
-  };
-  for (const [i, profileId] of [GONE, STAYS].entries()) {
-    await append(pipeline, lineOf(profileId, ahead));
-    await look(profileId, ahead, `${ahead}-${i}`);
-  }
-  await pipeline.flush();
-  t.same(await visitors(), [GONE, STAYS]);
-  // The clock is right again, and the streams' ids go on from there.
-  await redis.call('XSETID', keys.events(0), `${ahead}-5`);
-  for (const profileId of [GONE, STAYS]) {
-    await append(pipeline, lineOf(profileId, Date.now()), lineOf(profileId, ahead + 1));
-    await look(profileId, Date.now());
-    await look(profileId, ahead + 1);
-  }
-  await erase(pipeline, GONE);
-  t.equal(await run(pipeline), 0, 'while entries wait it is not due, whatever their ids say');
-  await new Promise((later) => setTimeout(later, 5));
-  await append(pipeline, lineOf(GONE, Date.now()));
-  await look(GONE, Date.now());
-  await pipeline.flush();
-  t.same(await visitors(), [GONE, GONE, STAYS, STAYS, STAYS], 'what waited was left out');
-  await untilErased(pipeline);
-  t.same(await visitors(), [GONE, STAYS, STAYS, STAYS]);
-  t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS, STAYS]);
-  t.equal(await redis.exists(keys.erasures), 0, 'only then it counts as done');
-});
+t.test(
+  'an erasure removes rows dated by a clock two days ahead, flushed or not, and leaves later rows',
+  async (t) => {
+    const pipeline = await pipelines.fresh();
+    const { keys, ask } = pipeline;
+    const ahead = Date.now() + 2 * DAY_MS;
+    const addVisit = (profileId: string, at: number, id?: string) =>
+      pipeline.appendVisits([`${profileId}\that\t\n`], id, at);
+    const visitors = async () => {
+      const rows = await ask<{ id: string }>('SELECT profile_id AS id FROM visits_stored ORDER BY id');
+      return rows.map(({ id }) => id);
+    };
+    for (const [i, profileId] of [GONE, STAYS].entries()) {
+      await append(pipeline, lineOf(profileId, ahead));
+      await addVisit(profileId, ahead, `${ahead}-${i}`);
+    }
+    await pipeline.flush();
+    t.same(await visitors(), [GONE, STAYS]);
+    // The clock is right again, but the stream's ids continue from the later time.
+    await redis.call('XSETID', keys.events(0), `${ahead}-5`);
+    for (const profileId of [GONE, STAYS]) {
+      await append(pipeline, lineOf(profileId, Date.now()), lineOf(profileId, ahead + 1));
+      await addVisit(profileId, Date.now());
+      await addVisit(profileId, ahead + 1);
+    }
+    await erase(pipeline, GONE);
+    t.equal(await run(pipeline), 0, 'while entries wait it is not due, whatever their ids say');
+    await new Promise((later) => setTimeout(later, 5));
+    await append(pipeline, lineOf(GONE, Date.now()));
+    await addVisit(GONE, Date.now());
+    await pipeline.flush();
+    t.same(await visitors(), [GONE, GONE, STAYS, STAYS, STAYS], 'what waited was left out');
+    await untilErased(pipeline);
+    t.same(await visitors(), [GONE, STAYS, STAYS, STAYS]);
+    t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS, STAYS]);
+    t.equal(await redis.exists(keys.erasures), 0, 'only then it counts as done');
+  },
+);
 
-t.test('an erasure that is written down again while it is done is done again', async (t) => {
+t.test('an erasure that is queued again while it runs is done again', async (t) => {
   const pipeline = await pipelines.fresh();
   const until = () => redis.hget(pipeline.keys.erasures, GONE);
   await erase(pipeline, GONE, 5_000);
@@ -197,7 +203,7 @@ t.test('an erasure that is written down again while it is done is done again', a
   t.equal(await until(), null);
 });
 
-t.test('an erasure of all of the shop: every row up to then, and none after it', async (t) => {
+t.test('an erasure of the shop removes every row up to its time, and none after it', async (t) => {
   const pipeline = await pipelines.fresh();
   const before = Date.now();
   await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
@@ -239,7 +245,7 @@ t.test(
   },
 );
 
-t.test('unreadable dead letters keep no row in ClickHouse, and the erasure is done again', async (t) => {
+t.test('unreadable dead letters keep no row in ClickHouse, and the erasure is repeated', async (t) => {
   const pipeline = await pipelines.freshDatabase();
   const { keys, clickhouse } = pipeline;
   await fill(pipeline, Date.now() - 60_000);
@@ -255,12 +261,13 @@ t.test('unreadable dead letters keep no row in ClickHouse, and the erasure is do
   t.same(await eraser.run(), ['c:gone', GONE], 'customers first: the profile closes a request');
 });
 
-t.test('a line that becomes a dead letter while its visitor is erased goes as well', async (t) => {
+t.test("a line that becomes a dead letter during its visitor's erasure is removed, too", async (t) => {
   const pipeline = await pipelines.fresh();
   const { keys, clickhouse } = pipeline;
   const dead = keys.eventsDead(0);
   await erase(pipeline, GONE);
-  // A batch that was begun before ends between any two looks of the eraser: here before it looks at what waits.
+  // A batch begun earlier may end between any two reads of the eraser: here, before it reads the waiting
+  // entries.
   const flushing = Object.create(redis, {
     xrevrange: {
       value: async (key: string) => {
@@ -273,7 +280,7 @@ t.test('a line that becomes a dead letter while its visitor is erased goes as we
   t.equal(await redis.xlen(dead), 0);
 });
 
-t.test('an export leaves out what an erasure covers, visits by the clock of Redis', async (t) => {
+t.test('an export leaves out rows that an erasure covers, visits by the clock of Redis', async (t) => {
   const pipeline = await pipelines.fresh();
   const now = Date.now();
   for (const at of [now - HOUR_MS, now]) await pipeline.appendVisits([`${GONE}\that\t\n`], '*', at);
@@ -287,7 +294,7 @@ t.test('an export leaves out what an erasure covers, visits by the clock of Redi
   t.equal(seen.length, 1, 'the later one');
 });
 
-t.test('an erasure leaves time to a line that is on its way to its stream', async (t) => {
+t.test('an erasure waits for lines that are on their way to their stream', async (t) => {
   const pipeline = await pipelines.fresh();
   await erase(pipeline, GONE);
   const began = performance.now();
@@ -330,33 +337,36 @@ t.test(
 );
 
 for (const { mutation, when } of SOME_KILLS) {
-  t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
-    const pipeline = await pipelines.freshDatabase();
-    const before = Date.now() - 2 * HOUR_MS;
-    await fill(pipeline, before);
-    const all = await rowsOf(pipeline, STAYS);
-    t.ok(Object.values(all).every((n) => n > 0));
-    t.same(await rowsOf(pipeline, GONE), all);
-    await erase(pipeline, GONE, before + 1_000);
+  t.test(
+    `the next flusher finishes an erasure after a kill -9 ${when === 'meanwhile' ? 'during' : when} mutation ${mutation} of ${ALL}`,
+    async (t) => {
+      const pipeline = await pipelines.freshDatabase();
+      const before = Date.now() - 2 * HOUR_MS;
+      await fill(pipeline, before);
+      const all = await rowsOf(pipeline, STAYS);
+      t.ok(Object.values(all).every((n) => n > 0));
+      t.same(await rowsOf(pipeline, GONE), all);
+      await erase(pipeline, GONE, before + 1_000);
 
-    const { redisUrls, prefix, clickhouseUrl, database } = pipeline.processSpec;
-    const spec: EraserProcessSpec = { redisUrls, prefix, clickhouseUrl, database, mutation, when };
-    const child = fork(ERASER, [JSON.stringify(spec)], { execArgv: [] });
-    t.teardown(() => child.kill('SIGKILL'));
-    const [, signal] = await once(child, 'exit');
-    t.equal(signal, 'SIGKILL');
-    t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1, 'it is still written down');
+      const { redisUrls, prefix, clickhouseUrl, database } = pipeline.processSpec;
+      const spec: EraserProcessSpec = { redisUrls, prefix, clickhouseUrl, database, mutation, when };
+      const child = fork(ERASER, [JSON.stringify(spec)], { execArgv: [] });
+      t.teardown(() => child.kill('SIGKILL'));
+      const [, signal] = await once(child, 'exit');
+      t.equal(signal, 'SIGKILL');
+      t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1, 'it is still written down');
 
-    await untilErased(pipeline);
-    t.equal(await redis.exists(pipeline.keys.erasures), 0);
-    const none = Object.fromEntries(VISITOR_TABLES.map(({ name }) => [name, 0]));
-    const later = { ...none, events_stored: 1, visits_stored: 1, steps_stored: 1 };
-    t.same(await rowsOf(pipeline, GONE), later, 'only what came later is left');
-    t.same(await rowsOf(pipeline, STAYS), all);
-  });
+      await untilErased(pipeline);
+      t.equal(await redis.exists(pipeline.keys.erasures), 0);
+      const none = Object.fromEntries(VISITOR_TABLES.map(({ name }) => [name, 0]));
+      const later = { ...none, events_stored: 1, visits_stored: 1, steps_stored: 1 };
+      t.same(await rowsOf(pipeline, GONE), later, 'only what came later is left');
+      t.same(await rowsOf(pipeline, STAYS), all);
+    },
+  );
 }
 
-t.test('while ClickHouse is away an export is refused, and an erasure stays to be done', async (t) => {
+t.test('while ClickHouse is away an export is refused, and an erasure stays queued', async (t) => {
   const pipeline = await pipelines.freshDatabase();
   const proxy = await startProxy(t, pipelines.clickhouseUrl);
   const through = new URL(pipelines.clickhouseUrl);
@@ -392,7 +402,7 @@ t.test('while ClickHouse is away an export is refused, and an erasure stays to b
   const redact = { shop_id: 1, shop_domain: 'x.myshopify.com', customer: { id: 3, email: null } };
   const ofShopify = { ...TRUSTED, ...JSON_TYPE, 'x-shopify-event-id': 'e-3' };
   t.equal((await app.post('/webhook/customers/redact', redact, ofShopify)).status, 200);
-  // Of each a profile and an identity.
+  // A profile and an identity for each of the three.
   await until('all three are erased from Redis', async () => (await pending()) === 6);
   t.equal(await openRedactions(), 1);
 

@@ -1,4 +1,4 @@
-// What the flusher's tests share: events as lines, and appending them with the real script.
+// Helpers for tests of the flusher: events as lines, appended by the real script.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { v7 as uuid } from 'uuid';

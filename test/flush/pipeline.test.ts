@@ -34,9 +34,9 @@ import { openPipelines, type Pipeline } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
 const BIG = { payload: { note: 'x'.repeat(16_000) } };
-/** So many share the memory for batches: each batch is up to 4 MB, the least bound. */
+/** With this many streams each batch may have 4 MB, the smallest bound. */
 const STREAMS = 24;
-/** With 20 of BIG in each. */
+/** Each entry has 20 BIG events. */
 const ENTRIES_OF_A_BATCH = 14;
 const pendingEntries = async ({ keys }: Pipeline) =>
   Number((await redis.xpending(keys.events(0), 'flush').catch(() => [0]))[0]);
@@ -45,7 +45,7 @@ const totalOf = async (registry: Registry, name: string) =>
 const server = await startTestRedis(t);
 const pipelines = await openPipelines(t, server, 3);
 const { redis } = pipelines;
-t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {
+t.test('event ids stay unique, in the order of the answers, if the clock of serve is set back', async (t) => {
   const app = await startApp(t, server);
   const { now } = Date;
   t.teardown(() => {
@@ -64,11 +64,11 @@ t.test("serve's clock is set back an hour: ids are unique, the order is that of 
   t.equal(new Set(lines.map(({ event_id }) => event_id)).size, times);
   t.ok(lines[times / 2].occurred_at < lines[times / 2 - 1].occurred_at, 'the clock was set back');
 });
-t.test("Redis's clock is set back an hour: entries go on after the last, each once", async (t) => {
+t.test('entries continue after the last id, each once, if the clock of Redis is set back', async (t) => {
   const pipeline = await pipelines.fresh();
   const stream = pipeline.keys.events(0);
   await pipeline.append(eventRows(1));
-  // What a clock that was an hour ahead leaves behind.
+  // As a clock that was an hour ahead leaves the stream.
   const ahead = Date.now() + HOUR_MS;
   await redis.call('XSETID', stream, `${ahead}-0`);
   for (let n = 0; n < 10; n++) await pipeline.append(eventRows(1));
@@ -81,7 +81,7 @@ t.test("Redis's clock is set back an hour: entries go on after the last, each on
   await flusher.close();
   t.same(await pipeline.counts(), { stored: 12, shown: 12, ids: 12 });
 });
-t.test('an entry that is not ours leaves the stream as a dead letter and holds up nothing', async (t) => {
+t.test('a foreign entry leaves the stream as a dead letter, and delays no other', async (t) => {
   const pipeline = await pipelines.fresh();
   await redis.xadd(pipeline.keys.events(0), '*', 'hello', 'world');
   const flusher = pipeline.flusher();
@@ -102,7 +102,7 @@ t.test('an entry that is not ours leaves the stream as a dead letter and holds u
   await flusher.close();
   t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
 });
-t.test('a bad line in the middle becomes the only dead letter, and the rest is there', async (t) => {
+t.test('bad lines among good ones become dead letters, and the others are stored', async (t) => {
   const pipeline = await pipelines.freshDatabase();
   const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
   const broken = '{"event_id":"01990292\n';
@@ -150,7 +150,7 @@ t.test("rows wait while the shop's own view fails on them, and go in once it is 
     const query = `CREATE MATERIALIZED VIEW own_${rows}_feed TO own_${rows} AS SELECT ${feed} AS x FROM ${rows}`;
     await clickhouse.command({ query });
   }
-  // The second one can't be read, and quotes what ClickHouse says of a view.
+  // The second line is unreadable, and quotes what ClickHouse says of a failing view.
   const bad = lineOf(eventRow()).replace('"type":"add"', '"quantity":": while pushing to view a.b"');
   await appendLines(redis, pipeline.keys, 0, [lineOf(eventRow({ profile_id: '7.ten' }))]);
   await appendLines(redis, pipeline.keys, 0, [bad]);
@@ -173,7 +173,7 @@ t.test("rows wait while the shop's own view fails on them, and go in once it is 
   t.equal(letters.map(({ line }) => `${line}\n`).join(''), bad);
   await flusher.close();
 });
-t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
+t.test('rows for several batches are one insert per batch, without waiting for the interval', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   await pipeline.append(eventRows(600, BIG), 20);
   const { bytes } = await pendingOf(redis, pipeline.keys, 0);
@@ -196,18 +196,18 @@ t.test('a flusher with a slow link to Redis inserts large entries that follow sm
   await pipeline.flush({ redis: own, abandonedMs: 1_500 });
   t.same(await pipeline.counts(), { stored: 68, shown: 68, ids: 68 });
 });
-t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
+t.test('close stores all waiting rows in ClickHouse, even if they are more than one batch', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   await pipeline.append(eventRows(1));
   const flusher = pipeline.flusher({ intervalMs: 600_000 });
-  await pipeline.drained(); // its next look is ten minutes away
+  await pipeline.drained(); // its next read is ten minutes away
   await pipeline.append(eventRows(600, BIG), 50);
   t.ok((await pendingOf(redis, pipeline.keys, 0)).bytes > 9e6, 'three batches');
   await flusher.close(90_000);
   t.same(await pipeline.counts(), { stored: 601, shown: 601, ids: 601 });
   t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
 });
-t.test('connections that are cut again and again cost nothing but time', async (t) => {
+t.test('connections that are cut repeatedly lose and double no event', async (t) => {
   const pipeline = await pipelines.fresh();
   const own = await connectRedis({ urls: pipelines.redisUrls, name: 'flusher', timeoutMs: 5_000 }, () => {});
   const flusher = pipeline.flusher({ redis: own });
@@ -228,44 +228,50 @@ const visitLines = (n: number, of = 0) =>
   Array.from({ length: n }, (_, i) => visitLine(`${of}.s${i}`, `p${i}`, 'tv'));
 const shown = async ({ ask }: Pipeline) =>
   (await ask<{ n: number }>('SELECT toUInt32(count()) AS n FROM visits'))[0]?.n;
-t.test('a bad line of a visit is the only dead letter, and sent again it keeps its time', async (t) => {
-  const pipeline = await pipelines.fresh();
-  const at = '1767225600007-0';
-  await pipeline.appendVisits([...visitLines(20), 'only one column\n', ...visitLines(20, 1)], at);
-  const flusher = pipeline.flusher();
-  await until('the others are there', async () => (await shown(pipeline)) === 40);
-  await pipeline.drained();
-  const letters = await listDeadLetters(redis, pipeline.keys.visits, 0);
-  t.match(letters, [{ line: '1767225600.007\t0\t0\t20\tonly one column' }]);
-  const dead = pipeline.keys.visits.eventsDead(0);
-  const mended = '1767225600.007\t0\t0\t20\tx.s\tshoe\ttv';
-  const id = await redis.xadd(dead, '*', 'code', 0, 'reason', '', 'time', 0, 'line', mended);
-  await flusher.close();
-  // Twice in one batch, as a command that ended half way leaves it.
-  const dying = Object.create(redis, { xdel: { value: () => Promise.reject(new Error('killed')) } });
-  await t.rejects(retryDeadLetters(dying, pipeline.keys.visits, 0, [id as string]), /killed/);
-  t.equal(await retryDeadLetters(redis, pipeline.keys.visits, 0, [id as string]), 1);
-  await pipeline.flush();
-  t.equal(await shown(pipeline), 41);
-  t.same(await pipeline.ask("SELECT * FROM visits WHERE profile_id = 'x.s'"), [
-    { occurred_at: '2026-01-01 00:00:00.007', profile_id: 'x.s', product_handle: 'shoe', device: 'tv' },
-  ]);
-});
-for (const forward of [false, true])
-  t.test(`visits: an answer is lost, rows ${forward ? 'stored' : 'lost'}: each is shown once`, async (t) => {
+t.test(
+  'a bad line of a visit becomes the only dead letter, and keeps its time when it is retried',
+  async (t) => {
     const pipeline = await pipelines.fresh();
-    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-    const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
-    for (let i = 0; i < 10; i++) await pipeline.appendVisits(visitLines(20, i));
-    proxy.spoil({ forward, answer: 'nothing: the connection closes' });
-    await pipeline.flush({ clickhouse });
-    t.equal(proxy.inserts, 2);
-    t.equal(await shown(pipeline), 200);
-  });
+    const at = '1767225600007-0';
+    await pipeline.appendVisits([...visitLines(20), 'only one column\n', ...visitLines(20, 1)], at);
+    const flusher = pipeline.flusher();
+    await until('the others are there', async () => (await shown(pipeline)) === 40);
+    await pipeline.drained();
+    const letters = await listDeadLetters(redis, pipeline.keys.visits, 0);
+    t.match(letters, [{ line: '1767225600.007\t0\t0\t20\tonly one column' }]);
+    const dead = pipeline.keys.visits.eventsDead(0);
+    const mended = '1767225600.007\t0\t0\t20\tx.s\tshoe\ttv';
+    const id = await redis.xadd(dead, '*', 'code', 0, 'reason', '', 'time', 0, 'line', mended);
+    await flusher.close();
+    // Twice in one batch, as a command that ended half way leaves it.
+    const dying = Object.create(redis, { xdel: { value: () => Promise.reject(new Error('killed')) } });
+    await t.rejects(retryDeadLetters(dying, pipeline.keys.visits, 0, [id as string]), /killed/);
+    t.equal(await retryDeadLetters(redis, pipeline.keys.visits, 0, [id as string]), 1);
+    await pipeline.flush();
+    t.equal(await shown(pipeline), 41);
+    t.same(await pipeline.ask("SELECT * FROM visits WHERE profile_id = 'x.s'"), [
+      { occurred_at: '2026-01-01 00:00:00.007', profile_id: 'x.s', product_handle: 'shoe', device: 'tv' },
+    ]);
+  },
+);
+for (const forward of [false, true])
+  t.test(
+    `visits are shown once if an insert's reply is lost and its rows are ${forward ? 'stored' : 'lost'}`,
+    async (t) => {
+      const pipeline = await pipelines.fresh();
+      const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+      for (let i = 0; i < 10; i++) await pipeline.appendVisits(visitLines(20, i));
+      proxy.spoil({ forward, answer: 'nothing: the connection closes' });
+      await pipeline.flush({ clickhouse });
+      t.equal(proxy.inserts, 2);
+      t.equal(await shown(pipeline), 200);
+    },
+  );
 t.test("an erased visitor's rows are left out of a batch that is tried again", async (t) => {
   const pipeline = await pipelines.fresh();
   await pipeline.appendVisits(visitLines(5));
-  // A flusher that died with it.
+  // As a flusher that died with the batch.
   const { visits: keys } = pipeline.keys;
   const bounds = { rows: 1e6, bytes: 1e6 };
   const group = new StreamGroup({ redis, keys, number: 0, isOfVisits: true, bounds });
@@ -274,14 +280,14 @@ t.test("an erased visitor's rows are left out of a batch that is tried again", a
   await pipeline.flush({ abandonedMs: 50 });
   t.equal(await shown(pipeline), 4);
 });
-t.test('a frozen master of the erasures holds up no event', async (t) => {
+t.test('events are stored while the master of the erasures is frozen', async (t) => {
   const pipeline = await pipelines.fresh();
   await pipeline.append(eventRows(20));
   const frozen = Object.create(redis, { hscan: { value: () => new Promise(() => {}) } });
   await pipeline.flush({ redis: frozen });
   t.same(await pipeline.counts(), { stored: 20, shown: 20, ids: 20 });
 });
-t.test('the next full batch is read while one is inserted', async (t) => {
+t.test('the flusher reads the next full batch while it inserts one', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   await pipeline.append(eventRows(600, BIG), 20);
   let most = 0;
@@ -297,7 +303,7 @@ t.test('the next full batch is read while one is inserted', async (t) => {
   await flusher.close();
   t.ok(most <= 2 * ENTRIES_OF_A_BATCH, `${most} entries: and no third one`);
 });
-t.test('both batches of a flusher that gave up are claimed, although its process lives', async (t) => {
+t.test('another flusher claims both batches of one that gave up, although its process lives', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   await pipeline.append(eventRows(600, BIG), 20);
   const clickhouse = connectToClickHouse(t, 'http://127.0.0.1:1', pipeline.database);
@@ -353,31 +359,34 @@ t.test(
     );
   },
 );
-t.test('ClickHouse away under load: visits are counted, wait up to the mark, and arrive', async (t) => {
-  const pipeline = await pipelines.fresh();
-  const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-  const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
-  for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
-  const env = { VISIT_LOG_HIGH_WATER: '20000' };
-  const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });
-  const flusher = pipeline.flusher({ clickhouse });
-  let counted = 0;
-  while (proxy.waiting > 0) {
-    const visits = Array.from({ length: 100 }, (_, i) => ({
-      identity: { sessionId: `away${i}` },
-      productHandle: `p${counted % 100}`,
-    }));
-    const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
-    for (const { count } of json.results) t.ok(count > 0);
-    counted += json.results.length;
-  }
-  await pipeline.drained();
-  await flusher.close();
-  const missed = /^wishmeter_visits_not_logged_total (\d+)$/m.exec(await app.stats())?.[1];
-  t.equal(await shown(pipeline), counted - Number(missed), `${counted} counted, ${missed} not logged`);
-  t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
-});
-t.test('a metric that can not be collected is a logged 500; the next scrape is answered', async (t) => {
+t.test(
+  'visits during an outage of ClickHouse are counted, wait up to the high-water mark, and are stored later',
+  async (t) => {
+    const pipeline = await pipelines.fresh();
+    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+    const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+    for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
+    const env = { VISIT_LOG_HIGH_WATER: '20000' };
+    const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });
+    const flusher = pipeline.flusher({ clickhouse });
+    let counted = 0;
+    while (proxy.waiting > 0) {
+      const visits = Array.from({ length: 100 }, (_, i) => ({
+        identity: { sessionId: `away${i}` },
+        productHandle: `p${counted % 100}`,
+      }));
+      const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
+      for (const { count } of json.results) t.ok(count > 0);
+      counted += json.results.length;
+    }
+    await pipeline.drained();
+    await flusher.close();
+    const missed = /^wishmeter_visits_not_logged_total (\d+)$/m.exec(await app.stats())?.[1];
+    t.equal(await shown(pipeline), counted - Number(missed), `${counted} counted, ${missed} not logged`);
+    t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
+  },
+);
+t.test('a metric that cannot be collected is a logged 500, and the next scrape is answered', async (t) => {
   const registry = new Registry();
   let fails = true;
   new Gauge({
@@ -423,7 +432,7 @@ t.test('several flushers on a cluster', async (t) => {
         appendEvents(redis, pipeline.keys, stream, eventRows(events)),
       ),
     );
-  t.test('three flushers bring each event once, and find new streams without a restart', async (t) => {
+  t.test('three flushers store each event once, and find new streams without a restart', async (t) => {
     const pipeline = await pipelines.fresh(6);
     await redis.hdel(pipeline.keys.meta, ...[2, 3, 4, 5].map((number) => `marker:${number}`));
     const brought: number[] = [];
@@ -437,7 +446,7 @@ t.test('several flushers on a cluster', async (t) => {
     t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 }, 'nothing was inserted twice');
     t.equal(new Set(brought).size, 3, `who brought each batch: ${brought}`);
   });
-  t.test('visits are stored once, as the service counted them', async (t) => {
+  t.test('visits on a cluster are stored once, as the service counted them', async (t) => {
     const pipeline = await pipelines.fresh();
     const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix });
     const streams = await streamsOf(redis, pipeline.keys);

@@ -33,7 +33,7 @@ function freshStream() {
   const flusher = (abandonedMs = 60_000, client = redis) =>
     new StreamGroup({ redis: client, keys, number: 0, isOfVisits: false, bounds: BOUNDS, abandonedMs });
   const group = flusher(60_000, forgetful);
-  /** As a flusher that dies with the batch. @throws where nothing waits */
+  /** As a flusher that dies with the batch. @throws if nothing waits */
   const read = async (from = group) => {
     const batch = await from.read();
     if (batch === undefined) throw new Error('nothing waits');
@@ -83,20 +83,23 @@ t.test('a flusher takes over the entries of several dead flushers, each once', a
   t.equal(await last.read(), undefined);
 });
 
-t.test('visits have other names after a clock was set back, and a wrong count is foreign', async (t) => {
-  const { visits } = createKeys(`t${++prefixes}`);
-  const stream = visits.events(0);
-  const at = 1_767_225_600_007;
-  const add = (id: string, count: number) =>
-    redis.xadd(stream, id, 'n', count, 't', at, 'v', '7.a\that\ttv\n');
-  await add(`${at}-5`, 1);
-  await add(`${at}-6`, 2);
-  await add(`${at + 3_600_000}-5`, 1);
-  const batch = await peekBatch(redis, { stream, visits: 3 });
-  const names = String(batch?.lines).split('7.a\that\ttv\n');
-  t.same(names, ['1767225600.007\t3\t5\t0\t', `1767225600.007\t3\t${2 ** 31 + 5}\t0\t`, '']);
-  t.match(batch, { rows: 2, foreignEntries: [new RegExp(`${at}-6`)] });
-});
+t.test(
+  'visits get other row names after a clock was set back, and an entry with a wrong count is foreign',
+  async (t) => {
+    const { visits } = createKeys(`t${++prefixes}`);
+    const stream = visits.events(0);
+    const at = 1_767_225_600_007;
+    const add = (id: string, count: number) =>
+      redis.xadd(stream, id, 'n', count, 't', at, 'v', '7.a\that\ttv\n');
+    await add(`${at}-5`, 1);
+    await add(`${at}-6`, 2);
+    await add(`${at + 3_600_000}-5`, 1);
+    const batch = await peekBatch(redis, { stream, visits: 3 });
+    const names = String(batch?.lines).split('7.a\that\ttv\n');
+    t.same(names, ['1767225600.007\t3\t5\t0\t', `1767225600.007\t3\t${2 ** 31 + 5}\t0\t`, '']);
+    t.match(batch, { rows: 2, foreignEntries: [new RegExp(`${at}-6`)] });
+  },
+);
 
 t.test('a batch stays with its flusher from its first page until it is released', async (t) => {
   const { keys, flusher, stream } = freshStream();
@@ -140,21 +143,18 @@ t.test('a flusher notices that another one has acknowledged an entry of its batc
   batch.release();
 });
 
-t.test(
-  'entries of a dead flusher are taken over although the clock of Redis was an hour ahead',
-  async (t) => {
-    const { keys, flusher, read, stream } = freshStream();
-    await appendEvents(redis, keys, 0, eventRows(3), 1);
-    const { entries } = await read();
-    await deliverLater(stream, 3_600_000);
-    const [[, , idleMs] = []] = (await redis.xpending(stream, 'flush', '-', '+', 1)) as unknown[][];
-    t.equal(idleMs, 0, 'Redis says that they were delivered just now');
-    t.same(
-      await takeOverAll(flusher(SOON), 3),
-      entries.map(({ id }) => id),
-    );
-  },
-);
+t.test('entries of a dead flusher are taken over even if the clock of Redis was an hour ahead', async (t) => {
+  const { keys, flusher, read, stream } = freshStream();
+  await appendEvents(redis, keys, 0, eventRows(3), 1);
+  const { entries } = await read();
+  await deliverLater(stream, 3_600_000);
+  const [[, , idleMs] = []] = (await redis.xpending(stream, 'flush', '-', '+', 1)) as unknown[][];
+  t.equal(idleMs, 0, 'Redis says that they were delivered just now');
+  t.same(
+    await takeOverAll(flusher(SOON), 3),
+    entries.map(({ id }) => id),
+  );
+});
 
 /** Moves the delivery times of a consumer group forward, as if the clock of Redis had been ahead. */
 async function deliverLater(stream: string, byMs: number): Promise<void> {
@@ -178,7 +178,7 @@ function crc64(bytes: Buffer): bigint {
   return crc;
 }
 
-t.test('a reply that was lost is claimed later, and spoils no other batch', async (t) => {
+t.test('entries of a lost reply are claimed later, and disturb no other batch', async (t) => {
   const { keys, flusher, read } = freshStream();
   await appendEvents(redis, keys, 0, eventRows(20), 1);
   let reads = 0;
@@ -199,7 +199,7 @@ t.test('a reply that was lost is claimed later, and spoils no other batch', asyn
   t.equal((await takeOverAll(flusher(SOON), 24)).length, 24);
 });
 
-t.test('a group that is lost begins with the first entry that is left', async (t) => {
+t.test('a lost consumer group starts again at the first entry that is left', async (t) => {
   const { keys, group, read, stream } = freshStream();
   await appendEvents(redis, keys, 0, eventRows(5), 1);
   const { entries, ...batch } = await read();
@@ -208,7 +208,7 @@ t.test('a group that is lost begins with the first entry that is left', async (t
   t.same((await read()).entries, entries.slice(2));
 });
 
-t.test('ack removes exactly its entries and their part of the stats, once', async (t) => {
+t.test('an acknowledgement removes exactly its entries and their part of the stats, once', async (t) => {
   const { keys, group, flusher, read, stream } = freshStream();
   await appendEvents(redis, keys, 0, [eventRow({ payload: { note: '😀' } }), ...eventRows(1_200)], 1);
   const batch = await read();
@@ -224,7 +224,7 @@ t.test('ack removes exactly its entries and their part of the stats, once', asyn
   t.same(await pendingOf(redis, keys, 0), { events: 1, bytes: left?.bytes }, 'again: nothing');
 });
 
-t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {
+t.test('dead letters are listed in pages, retried with correct stats, and dropped', async (t) => {
   const { keys, group, read, stream } = freshStream();
   const lines = ['{"a":"emoji 😀"}', '{"b":"\\n"}', '{"c":1}'];
   const given = lines.map((line) => `${line}\n`);
@@ -252,7 +252,7 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
   t.same(await listDeadLetters(redis, keys, 0), []);
 });
 
-t.test('a retry that ends half way leaves the letter, and its bytes are what they were', async (t) => {
+t.test('a retry of a dead letter that ends half-way keeps the letter, byte for byte', async (t) => {
   const { keys, group, read, stream } = freshStream();
   const line = Buffer.from('{"a":"\xff\xfe"}', 'latin1'); // no UTF-8
   await appendLines(redis, keys, 0, ['{}\n']);
@@ -267,7 +267,7 @@ t.test('a retry that ends half way leaves the letter, and its bytes are what the
   t.ok((await peekBatch(redis, { stream }))?.lines.equals(twice));
 });
 
-t.test('a large batch of nothing but bad lines becomes as many dead letters', async (t) => {
+t.test('a large batch of bad lines becomes as many dead letters', async (t) => {
   const { keys, group, read } = freshStream();
   const lines = Array.from({ length: 20_000 }, (_, i) => `{"a":${i}}\n`);
   await appendLines(redis, keys, 0, lines);
@@ -277,7 +277,7 @@ t.test('a large batch of nothing but bad lines becomes as many dead letters', as
   t.equal((await listDeadLetters(redis, keys, 0, { count: 1 }))[0]?.line, '{"a":0}');
 });
 
-t.test('at maxmemory the flusher can still make room', async (t) => {
+t.test('a flusher can read and acknowledge entries while Redis is at maxmemory', async (t) => {
   const { keys, group, flusher, read } = freshStream();
   await appendEvents(redis, keys, 0, [eventRow()]);
   await group.ack(await read(), []);

@@ -12,12 +12,12 @@ export const SHOPPERS = {
   PUBLISHABLE_KEYS: BROWSER['x-api-key'],
   ALLOWED_ORIGINS: BROWSER.origin,
 };
-/** As whom the proxy signs a guest. */
+/** The customer id that the proxy signs for a guest. */
 export const LOGGED_OUT = '';
 
 type Parameters = Readonly<Record<string, string>>;
 
-/** A query that is signed now. Repeated names are not made here. */
+/** A query with a signature of this moment. It can not repeat a name. */
 export function signed(parameters: Parameters, secret = SECRET): Record<string, string> {
   const all: Record<string, string> = {
     shop: SHOP_DOMAIN,
@@ -36,7 +36,10 @@ export function proxied(path: string, parameters: Parameters, secret = SECRET): 
   return withQuery(path, signed(parameters, secret));
 }
 
-/** What the proxy under `prefix` asks the service for, for a shop of test/harness/shop-site.ts. */
+/**
+ * Changes a request to the proxy under `prefix` into the proxy's request to the service, for
+ * test/harness/shop-site.ts.
+ */
 export function throughProxy(prefix: string): Rewrite {
   return (url, customerId) => {
     const { pathname, searchParams } = new URL(url, 'http://shop');

@@ -1,4 +1,4 @@
-// `serve` in this process on a free port, and its client: every answer is held against /openapi.json.
+// `serve` in this process on a free port, and its client, which checks every answer against /openapi.json.
 
 import { pino } from 'pino';
 import type { Test } from 'tap';
@@ -30,38 +30,46 @@ export interface TestApp {
   dump(): Promise<Dump>;
   keys(): Promise<string[]>;
   traces(...texts: readonly string[]): Promise<string[]>;
-  /** The events that wait for the flusher: all rows, or those of one visitor. */
+  /** The events in Redis that the flusher has not read yet: all rows, or those of one visitor. */
   rows(): Promise<Row[]>;
   events(who: Ids): Promise<Row[]>;
   visitLog(): Promise<LoggedVisit[][]>;
-  /** The text of `/metrics` made now; over HTTP it may be up to a second old. */
+  /** The text of `/metrics`, made at this moment; over HTTP it may be up to a second old. */
   stats(): Promise<string>;
-  /** One of them by its name without `wishmeter_`, and its labels as they are written; undefined where it is not shown. */
+  /**
+   * The value of a figure, by its name without `wishmeter_` and its labels as the text has them; undefined if
+   * the text lacks it.
+   */
   figure(series: string): Promise<number | undefined>;
   close(): Promise<void>;
 }
 
 export interface AppSettings {
   readonly env?: Readonly<Record<string, string>>;
-  /** Shared by apps that shall see the same data; else each has its own. */
+  /** Apps with the same prefix share their data; by default each app has its own. */
   readonly prefix?: string;
-  /** By default far more than the service allows: only tests of time-outs may fail because the machine is busy. */
+  /**
+   * By default much longer than the service allows: only tests of time-outs may fail because the machine is
+   * busy.
+   */
   readonly timeoutMs?: number;
   readonly timing?: Timing;
-  /** All of them by default. */
   readonly extras?: readonly Extra[];
-  /** Called with each line that is logged as an error; without it such a line fails the test. */
+  /** Gets each line that is logged as an error; without it such a line fails the test. */
   readonly onError?: (line: string) => void;
-  /** Called with each line of the log that is no error, parsed. */
+  /** Gets each other line of the log, parsed. */
   readonly onLog?: (line: Readonly<Record<string, unknown>>) => void;
 }
 
-/** Pino's level of errors. */
+/** Pino's number for the level `error`. */
 const ERROR = 50;
 
 let apps = 0;
 
-/** Starts an app on `redis` and closes it when `t` ends. `t` fails where a request does for a reason that is ours. */
+/**
+ * Starts an app on `redis` and closes it when `t` ends. `t` fails if an answer breaks the contract or an
+ * error is logged.
+ */
 export async function startApp(
   t: Test,
   redis: Urls,
@@ -92,14 +100,15 @@ export async function startApp(
   };
   const log = pino({ level: onLog === undefined ? 'error' : 'info' }, { write });
   const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log, { extras, timing });
-  // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
+  // The service closes a connection that is idle for 10 s: the agent does not use it again shortly before
+  // that.
   const agent = new Dialer({ keepAlive: true, timeout: 5_000 });
   let closed: Promise<void> | undefined;
   const close = () => {
     closed ??= running.close();
     return closed;
   };
-  // Not where a test closes it: answers may be on their way.
+  // Not in `close`, because answers may still arrive after a test has called it.
   t.teardown(() => close().finally(() => agent.destroy()));
   const document = await ask(running.port, 'GET', `${config.BASE_PATH}/openapi.json`, { agent });
   const contract = Contract.of(document.text);
@@ -135,10 +144,10 @@ export function sample(text: string, series: string): number | undefined {
   return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
 }
 
-/** Runs the tests on one Redis while a cluster starts, which takes writes after 2 s, and then on the cluster. */
+/** Runs the tests on one Redis, and then on a cluster, which starts meanwhile and takes writes after 2 s. */
 export function eachRedis(t: Test, tests: (t: Test, redis: TestRedis) => Promise<void>): void {
   const cluster = startTestCluster(t);
-  cluster.catch(() => {}); // the test that waits for it fails
+  cluster.catch(() => {}); // the test that waits for the cluster fails
   t.test('one Redis', async (t) => tests(t, await startTestRedis(t)));
   t.test('a Redis Cluster of three masters', async (t) => tests(t, await cluster));
 }

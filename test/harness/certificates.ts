@@ -1,4 +1,4 @@
-// A certificate of an authority that nobody else knows, made by openssl for the test.
+// A certificate for a test, made by openssl and signed by an authority of its own.
 
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ export interface TestCertificate {
   readonly key: string;
 }
 
-/** @param subject what the certificate is for, as `DNS:localhost` */
+/** @param subject the name that the certificate is for, as `DNS:localhost` */
 export async function makeCertificate(t: Pick<Test, 'teardown'>, subject: string): Promise<TestCertificate> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-tls-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));

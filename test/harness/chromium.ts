@@ -1,4 +1,4 @@
-// A real browser for tests: the Chromium of this machine, headless, with a profile of its own.
+// A real browser for tests: the Chromium of this machine, headless, with its own profile.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { type Browser, chromium } from 'playwright-core';
 import type { Test } from 'tap';
 
 const PROGRAMS = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
-/** Takes half the CPU, and has no back/forward cache. */
+/** Needs half the CPU of Chromium, but has no back/forward cache. */
 const SHELL = 'chromium-headless-shell';
 const USER_AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36';
@@ -23,13 +23,13 @@ const ARGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // A visitor's browser: the beacon does not count automated ones, which say so in both.
+  // The beacon does not count automated browsers, which are recognized by both of these.
   '--disable-blink-features=AutomationControlled',
   `--user-agent=${USER_AGENT}`,
 ];
 const MISSING = 'no Chromium in PATH (apt-get install chromium)';
 
-/** @returns `shell` for most pages: Chromium without windows, where it is installed */
+/** @returns `shell` for most pages: if installed, Chromium without windows */
 export function findChromium() {
   const folders = (process.env['PATH'] ?? '').split(delimiter).filter(Boolean);
   const find = (names: string[]) =>
@@ -38,7 +38,7 @@ export function findChromium() {
   return { file, shell: find([SHELL]) ?? file, missing: file === '' ? MISSING : undefined };
 }
 
-/** A browser that Playwright drives. Pages may go to the back/forward cache, as they do for visitors. */
+/** A browser that Playwright drives. As in visitors' browsers, pages may go to the back/forward cache. */
 export async function launchChromium(t: Test, executablePath: string): Promise<Browser> {
   const browser = await chromium.launch({
     executablePath,
@@ -49,11 +49,14 @@ export async function launchChromium(t: Test, executablePath: string): Promise<B
   return browser;
 }
 
-/** A browser without a driver, for what DevTools switches off: it opens `url`, and the page does the rest. */
+/**
+ * A browser without a driver, for features that DevTools switches off: it opens `url`, and the page does the
+ * rest.
+ */
 export async function openUndriven(t: Test, executablePath: string, url: string): Promise<void> {
   const profile = await mkdtemp(join(tmpdir(), 'wm-chromium-'));
   const args = [...ARGS, `--user-data-dir=${profile}`, url];
-  // A group of its own: Chromium is many processes.
+  // Its own process group, because Chromium is many processes.
   const child = spawn(executablePath, args, { detached: true, stdio: 'ignore' });
   await once(child, 'spawn');
   t.teardown(async () => {

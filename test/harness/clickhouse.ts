@@ -1,5 +1,5 @@
-// ClickHouse for tests, on a free port and in a temp folder. The first test that wants a database migrates it into
-// dist/test-clickhouse/, and the others copy it.
+// ClickHouse for tests, on a free port and in a temp folder. The first test that needs a database migrates it
+// into dist/test-clickhouse/, and later tests copy it.
 
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -25,11 +25,11 @@ import type { Scope } from './redis.js';
 const exec = promisify(execFile);
 
 export interface TestClickHouseSpec extends ClickHouseSpec {
-  /** Databases that are there from the start, migrated and empty. */
+  /** Databases that exist from the start, migrated and empty. */
   readonly databases: readonly string[];
 }
 
-/** Ends with the test. Any number may run side by side; a `dir` of the caller's stays. */
+/** Stops when the test ends. Any number may run at the same time; the caller's `dir` is not deleted. */
 export async function startTestClickHouse(
   t: Scope,
   { databases = [], ...spec }: Partial<TestClickHouseSpec> = {},
@@ -63,10 +63,13 @@ export function connectToClickHouse(t: Scope, ...how: Parameters<typeof createCl
 
 // dist/test/harness/ -> dist/
 const CACHE = fileURLToPath(new URL('../../test-clickhouse/', import.meta.url));
-/** What a database is made of in ClickHouse's folder; the rest is the server's. */
+/** The folders of ClickHouse that have a database; the other ones belong to the server. */
 const FOLDERS = ['data', 'metadata', 'store'] as const;
 
-/** ClickHouse must not be running. @param dir as `startClickHouse` takes it; of `wishmeter start` it is DATA_DIR/clickhouse */
+/**
+ * ClickHouse must not be running. @param dir as for `startClickHouse`; for `wishmeter start` it is
+ * DATA_DIR/clickhouse
+ */
 export async function putMigrated(dir: string, ...databases: readonly string[]): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   for (const database of databases) await exec('tar', ['-xf', await migratedOnce(database), '-C', dir]);
@@ -80,7 +83,7 @@ export async function select<Row = Record<string, unknown>>(
   return (await client.query({ query, query_params: params, format: 'JSONEachRow' })).json<Row>();
 }
 
-/** Empties the tables of a migrated database: much cheaper than another one. */
+/** Empties the tables of a migrated database: much cheaper than a new one. */
 export async function emptyDatabase(client: ClickHouseClient, database: string): Promise<void> {
   const filled = `SELECT name FROM system.tables WHERE database = '${database}' AND engine LIKE '%MergeTree' AND total_rows > 0
     AND name NOT IN ('schema_migrations', 'deployment', 'kept_settings')`;
@@ -88,7 +91,10 @@ export async function emptyDatabase(client: ClickHouseClient, database: string):
     await client.command({ query: `TRUNCATE TABLE ${database}.${name}` });
 }
 
-/** An archive of the migrated database. Several processes may make it at once, each of which is whole when it has its name. */
+/**
+ * An archive of the migrated database. Several processes may make it at once: each file gets its name when it
+ * is complete.
+ */
 async function migratedOnce(database: string): Promise<string> {
   const folder = join(CACHE, await cacheKey());
   const archive = join(folder, `${database}.tar`);
@@ -106,7 +112,7 @@ async function migratedOnce(database: string): Promise<string> {
   return archive;
 }
 
-/** Another schema, and another ClickHouse that may store it otherwise, have a folder of their own. */
+/** Another schema, or another ClickHouse, which may store it otherwise, gets another folder. */
 async function cacheKey(): Promise<string> {
   const { resolve } = createRequire(import.meta.url);
   const code = ['cluster.js', 'migrate.js', 'views.js'].map(
@@ -119,7 +125,7 @@ async function cacheKey(): Promise<string> {
   return createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 16);
 }
 
-/** A URL with credentials, as fetch wants it: without, and the header that has them. */
+/** A URL with credentials for fetch: the URL without them, and the header that has them. */
 export function forFetch(url: string): { readonly origin: string; readonly headers: Record<string, string> } {
   const { origin, username, password } = new URL(url);
   const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;

@@ -1,4 +1,5 @@
-// One HTTP request of a test, exactly as given: no header but the body's length, no redirect followed, nothing sent again.
+// One HTTP request of a test, exactly as given: no header except the body's length, no redirect followed, no
+// repetition.
 
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
@@ -14,10 +15,10 @@ export interface Answer {
 export type Headers = Readonly<Record<string, string | string[]>>;
 
 interface Asked {
-  /** Objects are sent as JSON, texts and buffers as they are, an array of buffers as chunks. */
+  /** Objects are sent as JSON, texts and buffers unchanged, an array of buffers as chunks. */
   readonly body?: unknown;
   readonly headers?: Headers | undefined;
-  /** Whose connections are used; without one the connection is for this request only. */
+  /** The agent of the connections; by default each request has its own connection. */
   readonly agent?: Agent;
   readonly from?: string | undefined;
   readonly signal?: AbortSignal;

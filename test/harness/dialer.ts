@@ -1,10 +1,14 @@
-// Dials some connections at a time. A listener's backlog holds 512: if more are dialled in one turn of the event loop, which the
-// service under test shares, the kernel falls back on SYN cookies, and now and then resets a connection.
+// Opens few connections at a time. A listener's backlog holds 512: if more connections are opened in one turn
+// of the event loop, which the service shares, the kernel falls back on SYN cookies, and now and then resets
+// a connection.
 
 import { Agent } from 'node:http';
 import { connect, type NetConnectOpts } from 'node:net';
 
-/** Those that wait to be accepted are at most twice as many: they count as connected before. */
+/**
+ * At most twice as many connections wait to be accepted, because a connection counts as connected before
+ * that.
+ */
 const MAX_CONCURRENT_DIALS = 200;
 
 export class Dialer extends Agent {

@@ -1,4 +1,5 @@
-// A name server on UDP loopback that knows some names, is silent about others or fails at them, and says of all else that it does not exist.
+// A name server on UDP loopback that knows some names, is silent about others or fails at them, and answers
+// that all other names do not exist.
 
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -22,7 +23,7 @@ export async function startNameServer(t: Scope, answers: Readonly<Record<string,
     const reply = Buffer.concat([query.subarray(0, end + 4), isAddress ? addressRecord(known) : Buffer.of()]);
     reply.writeUInt16BE(0x8180 + code, 2);
     reply.writeUInt16BE(isAddress ? 1 : 0, 6);
-    // The records that follow the question (EDNS) are not repeated.
+    // The answer does not repeat the records after the question (EDNS).
     reply.writeUInt32BE(0, 8);
     socket.send(reply, port, address);
   });
@@ -42,7 +43,7 @@ function nameIn(query: Buffer): { readonly name: string; readonly end: number } 
   return { name: labels.join('.').toLowerCase(), end: at + 1 };
 }
 
-/** Of the name in the question, for no time at all. */
+/** An address for the name in the question, with a lifetime of zero. */
 function addressRecord(address: string): Buffer {
   return Buffer.of(0xc0, HEADER, 0, A, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split('.').map(Number));
 }

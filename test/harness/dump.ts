@@ -1,4 +1,5 @@
-// All that Redis holds under a prefix, as plain data, but for sender channels, which expire. `allKeys` has the names of all.
+// All data under a prefix in Redis, as plain objects, except sender channels, which expire. `allKeys` has the
+// names of all keys.
 
 import type { Redis } from 'ioredis';
 import { createKeys } from '../../src/redis/keys.js';
@@ -7,7 +8,7 @@ import { eachKey, type Urls } from './redis.js';
 
 export type Dump = Readonly<Record<string, unknown>>;
 
-/** key -> content, sorted by key. On a cluster it is what all masters hold. */
+/** key -> content, sorted by key. On a cluster: the data of all masters. */
 export async function dumpRedis(redis: Urls, prefix: string): Promise<Dump> {
   const passing = keyPattern(...senderChannels(prefix));
   const entries = await eachKey(
@@ -23,12 +24,15 @@ export async function allKeys(redis: Urls, prefix: string): Promise<string[]> {
   return (await eachKey(redis, `${prefix}:*`, async (_, key) => key)).sort();
 }
 
-/** Keys with one of these texts in name or value; without streams, times of erasures and values of idempotency keys. */
+/**
+ * Keys with one of these texts in their name or value; without streams, times of erasures and values of
+ * idempotency keys.
+ */
 export async function tracesOf(redis: Urls, prefix: string, ...texts: readonly string[]): Promise<string[]> {
   const keys = createKeys(prefix);
   const isPassing = keyPattern(...senderChannels(prefix), keys.erasedAt('*.*'), keys.erasures);
   const isRequest = keyPattern(keys.request('*'));
-  // Of a profile's id only the hash: its keys have bucket and hash apart.
+  // Searches only the hash of a profile's id, because keys have bucket and hash apart.
   const needles = texts.map((text) => (/^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text));
   return Object.entries(await dumpRedis(redis, prefix))
     .filter(([key, value]) => !Array.isArray(value) && !isPassing.test(key))

@@ -1,4 +1,4 @@
-// What tests start is what production starts; what a machine lacks skips tests, and fails them in CI.
+// Processes of tests run as in production. Tests that a machine can not run are skipped, and fail in CI.
 
 import { spawnSync } from 'node:child_process';
 import process from 'node:process';
@@ -12,7 +12,7 @@ t.test('a process that a test starts loads nothing of the test runner', async (t
   t.same(JSON.parse(stdout), ['', []]);
 });
 
-t.test('a test that can not run is skipped, and in CI an error', async (t) => {
+t.test('a test that can not run is skipped, and fails in CI', async (t) => {
   const { CI } = process.env;
   t.teardown(() => {
     if (CI === undefined) delete process.env['CI'];

@@ -1,4 +1,4 @@
-// A test's own server on a free port of loopback, until the test ends.
+// A test's own server on a free port of loopback, which runs until the test ends.
 
 import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';

@@ -1,4 +1,4 @@
-// A Redis and a script to be called alone, with plain arrays in and out.
+// A Redis, and calls of single Lua scripts with plain arrays in and out.
 
 import { readdirSync } from 'node:fs';
 import type { Redis } from 'ioredis';
@@ -17,7 +17,7 @@ export interface LuaRedis {
   readonly client: Redis;
   /** Runs lua/<name>.lua; an error reply rejects. */
   call(name: string, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown>;
-  /** Milliseconds of the server's clock, this much from now. */
+  /** The server's clock in milliseconds, plus `fromNowMs`. */
   clock(fromNowMs: number): Promise<number>;
 }
 

@@ -1,10 +1,11 @@
-// MONITOR on a plain socket: ioredis's own breaks down if the first command comes in one piece with the reply before it.
+// MONITOR on a plain socket: the one of ioredis fails if the first command arrives in one piece with the
+// reply before it.
 
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 
-/** Tells `listener` of each command, its name first, from now on. @returns what ends it */
+/** Calls `listener` with each later command, its name first. @returns a function that stops it */
 export async function monitorRedis(url: string, listener: (command: string[]) => void): Promise<() => void> {
   const { hostname, port, password, searchParams } = new URL(url);
   const path = searchParams.get('path');
@@ -26,7 +27,7 @@ export async function monitorRedis(url: string, listener: (command: string[]) =>
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', a: '\u0007', b: '\b' };
 
-/** `+<time> [<db> <client>] "<word>" "<word>" …`, each word escaped as Redis's `sdscatrepr` does. */
+/** `+<time> [<db> <client>] "<word>" "<word>" …`, each word escaped as by Redis's `sdscatrepr`. */
 function wordsOf(line: string): string[] {
   return [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, word = '']) =>
     word.replace(/\\(?:x([0-9a-f]{2})|(.))/g, (_all, hex: string | undefined, letter: string) =>

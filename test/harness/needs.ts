@@ -1,15 +1,22 @@
-// Tests that not every machine can run: they are skipped if something is missing, and fail in CI, where no one would see that.
+// Tests that not every machine can run: they are skipped if a program is missing, and fail in CI, because
+// nobody would notice there.
 
 import { spawnSync } from 'node:child_process';
 
-/** Options of a test. @param missing why it can't run here; undefined where it can. @throws in CI where it can't */
+/**
+ * Options of a test. @param missing why it can not run on this machine; undefined if it can. @throws in CI if
+ * it can not
+ */
 export function needs(missing: string | undefined): { readonly skip?: string } {
   if (missing === undefined) return {};
   if (process.env['CI']) throw new Error(`${missing}; in CI no test is skipped`);
   return { skip: missing };
 }
 
-/** Skips, also in CI, if the kernel refuses these namespaces: no set-up can change that. @param flags of unshare(1) */
+/**
+ * Skips, also in CI, if the kernel refuses these namespaces, which no set-up can change. @param flags of
+ * unshare(1)
+ */
 export function needsNamespaces(...flags: readonly string[]): { readonly skip?: string } {
   const mount = flags.includes('--mount') ? 'mount -t tmpfs tmpfs /tmp' : 'true';
   const { status } = spawnSync('unshare', [...flags, '--fork', '--mount-proc', 'sh', '-c', mount]);

@@ -1,4 +1,4 @@
-// What /openapi.json says of answers, to hold every answer that a test gets against.
+// The answers that /openapi.json describes, to check every answer of a test.
 
 import { Ajv2020 } from 'ajv/dist/2020.js';
 
@@ -31,7 +31,7 @@ interface Answered {
   readonly text: string;
 }
 
-/** Under this name validators find the document's `$ref`s. */
+/** Validators find the document's `$ref`s under this name. */
 const DOCUMENT = 'openapi.json';
 
 const AS_JSON = ['content', 'application/json', 'schema'];
@@ -40,7 +40,8 @@ const contracts = new Map<string, Contract>();
 
 export class Contract {
   readonly document: Document;
-  // Whether the document is right, generators.test.ts asks: to compile the schema of schemas takes longer than most tests.
+  // generators.test.ts checks the document itself: to compile the schema of schemas takes longer than most
+  // tests.
   readonly #schemas = new Ajv2020({ strict: false, validateSchema: false });
   readonly #paths: readonly (readonly [template: string, pattern: RegExp])[];
 
@@ -50,13 +51,13 @@ export class Contract {
     this.#schemas.addSchema(document, DOCUMENT);
     this.#paths = Object.keys(document.paths).map((template) => {
       const pattern = template.replace(/[.]/g, '\\.').replace(/\{\w+\}/g, '[^/]+');
-      // A share code may have a slash behind it.
+      // A share code may have a slash after it.
       const slash = template.includes('share') ? '/?' : '';
       return [template, new RegExp(`^${pattern}${slash}$`)];
     });
   }
 
-  /** One for all services of a process that have this document: it compiles what it meets. */
+  /** One contract for all services of a process with this document, because it compiles the schemas on demand. */
   static of(text: string): Contract {
     const known = contracts.get(text) ?? new Contract(JSON.parse(text));
     contracts.set(text, known);
@@ -89,7 +90,7 @@ export class Contract {
     return errors && `${method} ${pathAndQuery} answers ${text}: ${errors}`;
   }
 
-  /** As `fault`, of a delivery. @param webhook by the document's name */
+  /** Like `fault`, for a delivery. @param webhook its name in the document */
   deliveryFault(webhook: string, body: unknown): string | undefined {
     return this.#errors(['webhooks', webhook, 'post', 'requestBody', ...AS_JSON], body);
   }
@@ -105,7 +106,7 @@ export class Contract {
   }
 }
 
-/** A step of a JSON pointer in the fragment of an address. */
+/** One step of a JSON pointer, as in the fragment of a URL. */
 function escaped(step: string): string {
   return encodeURIComponent(step.replaceAll('~', '~0').replaceAll('/', '~1'));
 }

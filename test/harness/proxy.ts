@@ -1,4 +1,5 @@
-// A TCP proxy between a test's client and server that fails on purpose: it cuts, delays, splits or freezes what passes.
+// A TCP proxy between a test's client and server that fails on purpose: it cuts, delays, splits or freezes
+// the data.
 
 import { once } from 'node:events';
 import { connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
@@ -7,28 +8,28 @@ export interface Proxy {
   readonly port: number;
   readonly url: string;
   readonly cuts: number;
-  /** Cuts the connection that next sends a command matching `command`, once `bytes` of the reply have passed. */
+  /** Cuts the connection of the next command that matches `command`, after `bytes` of the reply have passed. */
   cutReplyAfter(bytes: number, command?: RegExp): void;
-  /** From now on each piece of a reply is, with this probability, cut at a random byte together with its connection. */
+  /** Cuts each later piece of a reply, with this probability, at a random byte, together with its connection. */
   cutReplies(probability: number): void;
-  /** From now on everything passes in pieces of so many bytes, each in a packet of its own; 0: as it comes. */
+  /** Splits all later data into pieces of so many bytes, each in its own packet; 0 ends this. */
   split(bytes: number): void;
-  /** Milliseconds that everything waits from now on, in each direction. */
+  /** Delays all later data in each direction. */
   delay(ms: number): void;
-  /** Limits each direction of each connection from now on. */
+  /** Limits each direction of each connection. */
   throttle(bytesPerSecond: number): void;
-  /** Nothing passes until `thaw`; then all that was held back does. */
+  /** Holds everything back until `thaw`. */
   freeze(): void;
   thaw(): void;
   dropAll(): void;
-  /** New connections go to another server; those that there are stay. */
+  /** Later connections go to another server; open ones stay. */
   retarget(url: string): void;
 }
 
 interface Link {
   readonly client: Socket;
   readonly server: Socket;
-  /** Bytes of reply that may still pass; undefined: all. */
+  /** Bytes of reply that may still pass; undefined: no limit. */
   replyBudget: number | undefined;
 }
 

@@ -1,4 +1,5 @@
-// Redis for tests: one server, or a cluster of masters, each in a temp folder; and plain connections. All end with the test.
+// Redis for tests: one server, or a cluster of masters, each in a temp folder; and plain connections. All of
+// them end with the test.
 
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -12,20 +13,20 @@ import { type RedisSpec, startRedis } from '../../src/extras/embedded/redis.js';
 import type { TestCertificate } from './certificates.js';
 
 export interface Urls {
-  /** As REDIS_URL, one entry per node. */
+  /** As REDIS_URL, with one entry per node. */
   readonly urls: readonly string[];
 }
 
 export interface TestRedis extends Urls {
-  /** Pids of the servers, for kill -9 and SIGSTOP; undefined while one is down. */
+  /** Pids of the servers, for kill -9 and SIGSTOP; undefined for a server that is down. */
   readonly pids: readonly (number | undefined)[];
   stop(): Promise<void>;
 }
 
-/** Whatever has an end: a test, or a process that is none. */
+/** A test, or a process without one, at whose end things are closed. */
 export type Scope = Pick<Test, 'teardown'>;
 
-/** One Redis on a unix socket, with the settings that `wishmeter start` uses. A `dir` of the caller's stays. */
+/** One Redis on a unix socket, with the settings of `wishmeter start`. The caller's `dir` is not deleted. */
 export async function startTestRedis(t: Scope, spec: Partial<RedisSpec> = {}) {
   const dir = spec.dir ?? (await mkdtemp(join(tmpdir(), 'wm-redis-')));
   const redis = await startRedis({ ...spec, dir });
@@ -55,7 +56,7 @@ export async function startTestReplica(
   const [toMaster, toReplica] = [openRedis(master.url), openRedis(replica.url)];
   const { port } = new URL(master.url);
   await toMaster.config('SET', 'repl-diskless-sync-delay', '0');
-  await toReplica.config('SET', 'appendonly', 'no'); // while it writes its first file, it ignores SIGTERM
+  await toReplica.config('SET', 'appendonly', 'no'); // a replica ignores SIGTERM while it writes its first AOF
   await toReplica.config('SET', 'masteruser', user, 'masterauth', password);
   await toReplica.replicaof('127.0.0.1', Number(port));
   await toMaster.set('before', 'replica');
@@ -66,9 +67,9 @@ export async function startTestReplica(
 
 export interface ClusterSpec {
   readonly masters?: number;
-  /** Whether the masters have single slots by turns, and not each a third in a row. */
+  /** Whether slots go to the masters in turn, one by one, and not in thirds. */
   readonly isRagged?: boolean;
-  /** TLS alone, with this certificate; nodes tell each other's name, `localhost`, and not addresses. */
+  /** Only TLS, with this certificate; nodes tell clients the name `localhost` instead of addresses. */
   readonly tls?: TestCertificate;
   readonly endpoint?: 'hostname' | 'ip';
 }
@@ -132,11 +133,11 @@ const tlsArgs = (port: number, { authority, certificate, key }: TestCertificate,
 
 async function untilTlsAnswers(port: number, authority: string): Promise<void> {
   const client = new Redis({ port, ...hostOf({ authority }) });
-  client.on('error', () => {}); // it is not up yet
+  client.on('error', () => {}); // the server is not up yet
   await client.ping().finally(() => client.disconnect());
 }
 
-/** A plain connection; the caller ends it. */
+/** A plain connection, which the caller ends. */
 export function openRedis(url: string): Redis {
   const { hostname, port, password, searchParams } = new URL(url);
   const path = searchParams.get('path');

@@ -1,4 +1,4 @@
-// Identities and items as requests give them, for tests that are about few of their fields.
+// Identities and items as requests have them, for tests that use few of their fields.
 
 import type { Identity } from '../../src/identity-rules.js';
 import { newItem } from '../../src/wishlist/item.js';

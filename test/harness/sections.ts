@@ -1,9 +1,9 @@
-// Tables in documents that the code makes: between `<!-- name -->` and `<!-- /name -->`.
+// Generated tables in documents, between `<!-- name -->` and `<!-- /name -->`.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Test } from 'tap';
 
-/** UPDATE_DOCS=1 writes documents anew. */
+/** UPDATE_DOCS=1 writes the documents again. */
 export const UPDATE = process.env['UPDATE_DOCS'] !== undefined;
 
 export function checkSection(t: Test, file: string, name: string, expected: string): void {

@@ -1,4 +1,4 @@
-// A server without HTTP, put together as src/app/core.ts does it: own connection, caches and batches.
+// A server without HTTP, built as in src/app/core.ts, with its own connection, caches and batches.
 
 import { appendFormat } from '../../src/events/appender.js';
 import { recordingFormat } from '../../src/events/recording.js';

@@ -1,11 +1,11 @@
-// A shop's web server: pages on an origin that is not the service's, as a browser sees it.
+// A shop's web server. Its pages have another origin than the service, as in a real shop.
 
 import { once } from 'node:events';
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
-/** A page, fixed or made for the customer who is logged in: the id, empty for a guest. */
+/** A fixed page, or one that is made for the customer who is logged in: the id, empty for a guest. */
 type Html = string | ((customerId: string) => string);
 
 interface Page {
@@ -13,24 +13,24 @@ interface Page {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What a proxy makes of the path and query that it was asked for. */
+/** Changes the path and query of a request as a proxy does. */
 export type Rewrite = (url: string, customerId: string) => string;
 
 export interface Shop {
   readonly port: number;
-  /** Of another site than the service on 127.0.0.1, not just another port. */
+  /** On another site than the service on 127.0.0.1, not only on another port. */
   readonly origin: string;
   readonly asked: readonly string[];
-  /** Puts `html` on `path`; its URL. */
+  /** Serves `html` at `path`. @returns its URL */
   show(path: string, html: Html, headers?: Readonly<Record<string, string>>): string;
-  /** Everything under `path` comes from the service on `port`, as behind a reverse proxy. */
+  /** Passes requests under `path` to the service on `port`, like a reverse proxy. */
   forward(path: string, port: number, rewrite?: Rewrite): void;
 }
 
 /** The cookie with the id of the customer who is logged in. */
 export const LOGIN = 'customer';
 
-/** A shop on a free port, until `t` ends. What it does not show is 404 and empty. */
+/** A shop on a free port, until `t` ends. Other paths are answered 404 without a body. */
 export async function openShop(t: Test): Promise<Shop> {
   const pages = new Map<string, Page>();
   const asked: string[] = [];
@@ -74,7 +74,7 @@ export async function openShop(t: Test): Promise<Shop> {
 
 function pass(port: number, path: string, req: IncomingMessage, res: ServerResponse): void {
   const { method } = req;
-  // Shopify keeps cookies to itself.
+  // Shopify does not pass cookies on.
   const { cookie, ...headers } = req.headers;
   const onward = httpRequest({ host: '127.0.0.1', port, method, path, headers }, (answer) => {
     res.writeHead(answer.statusCode as number, answer.headers);

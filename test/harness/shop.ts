@@ -1,4 +1,4 @@
-// What a shop's server asks for under a secret key, a call each. A call throws if the answer is not 200.
+// Requests of a shop's server with a secret key, one method each. A method throws if the answer is not 200.
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
 type Json = any;
@@ -18,7 +18,7 @@ export interface Shop {
   ): Promise<{ readonly profileId: string; readonly count: number }>;
   count(identity: Readonly<Record<string, string>>, productHandle?: string): Promise<number>;
   reset(identity: object, productHandle?: string): Promise<Json>;
-  /** Wishes for ITEM. @param changes of its fields */
+  /** Adds ITEM to the wishlist. @param changes of its fields */
   add(identity: object, changes?: object): Promise<Json>;
   remove(identity: object, changes?: object): Promise<Json>;
   /** The wishlist's items, newest first. */

@@ -1,9 +1,9 @@
-// Slots of a test cluster that move from one master to another, step by step or as a whole, as `redis-cli` moves them.
+// Moves slots of a test cluster from one master to another, step by step or as a whole, as `redis-cli` does.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 
-/** What a node has told the others of its slots may still arrive. */
+/** The time in which a node's messages about its slots reach the other nodes. */
 const ON_THE_WAY_MS = 50;
 const MIGRATE_MS = 20_000;
 
@@ -11,12 +11,18 @@ export interface Slots {
   start(slot: number, from: number, to: number): Promise<void>;
   moveKeys(slot: number, from: number, to: number): Promise<void>;
   end(slot: number, to: number): Promise<void>;
-  /** A node that takes a slot before it knows the cluster's epoch loses it again, with its keys; Redis does so by itself. */
+  /**
+   * Waits until the nodes agree. A node that takes a slot before it knows the cluster's epoch loses it again,
+   * with its keys; Redis does so without a test, too.
+   */
   settled(): Promise<void>;
   move(slot: number, from: number, to: number): Promise<void>;
 }
 
-/** @param nodes connections to each master, in the order of their numbers @param urls of the same */
+/**
+ * @param nodes connections to each master, in the order of their numbers @param urls the addresses of the
+ * same masters
+ */
 export async function slotsOf(nodes: readonly Redis[], urls: readonly string[]): Promise<Slots> {
   const ids = await Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
   const set = (node: number, slot: number, ...words: string[]) =>

@@ -1,4 +1,5 @@
-// The beacon's surroundings for tests: a service, a shop of another origin whose pages carry the tag, and visitors in Chromium.
+// The world of the beacon for tests: a service, a shop of another origin whose pages have the tag, and
+// visitors in Chromium.
 
 import { readFileSync } from 'node:fs';
 import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from 'playwright-core';
@@ -12,21 +13,23 @@ import { until } from './until.js';
 
 export const PUBLISHABLE = 'pk_test_0123456789abcdef';
 export const VISIT_PATH = '/product/visit';
-/** What a page evaluates to tell what is stored of its visitor. */
+/** An expression for pages: the stored session of their visitor. */
 export const STORED = "localStorage.getItem('wishmeter_session')";
 
-/** A browser on a busy machine takes its time. */
+/** Long, because a browser on a busy machine is slow. */
 const DEADLINE_MS = 60_000;
 
 export interface BrowserFixtures {
   readonly redis: TestRedis;
   readonly shop: Shop;
   readonly env: Readonly<Record<string, string>>;
-  /** It takes no visit without a key (VISIT_ACCESS): a count proves that key and origin were taken. */
+  /**
+   * VISIT_ACCESS=key: the service refuses a visit without a key, so a count proves that it accepted key and
+   * origin.
+   */
   readonly app: TestApp;
   readonly service: string;
   readonly browser: Browser;
-  /** A browser that has a back/forward cache. */
   readonly withBfcache: (t: Test) => Promise<Browser>;
   readonly chromium: string;
 }
@@ -53,7 +56,7 @@ export function tag(service: string, handle = '', key = PUBLISHABLE, more = 'def
   return `<script src="${service}/beacon.js" ${attributes.join(' ')}></script>`;
 }
 
-/** The stub as docs/shopify has it: calls before the script arrives wait in it. */
+/** The stub in docs/shopify, which keeps calls until the script arrives. */
 export const STUB = /<script>\s*window\.wishmeter[\s\S]*?<\/script>/.exec(
   readFileSync('docs/shopify/beacon.liquid', 'utf8'),
 )?.[0] as string;
@@ -69,21 +72,30 @@ interface Sent {
 
 export interface Visitor {
   readonly context: BrowserContext;
-  /** What the console of its pages warned of, and what the beacon said there. */
+  /** Warnings in the console of the visitor's pages, and messages of the beacon there. */
   readonly warnings: readonly string[];
   readonly infos: readonly string[];
-  /** @param customerId the customer who is logged in at the shop from now on; empty for a guest */
+  /** @param customerId the customer who is logged in at the shop after this; empty for a guest */
   login(customerId: string): Promise<void>;
-  /** What its pages have posted to paths with this in them, by default visits; without preflights. */
+  /**
+   * Requests that the visitor's pages have posted to paths with this text, by default visits; without
+   * preflights.
+   */
   sent(to?: string): Promise<Sent[]>;
-  /** Loads a page; in a new tab, but for the first. @param end where it leads by itself */
+  /**
+   * Loads a page, the first one in the open tab, later ones in a new tab. @param end the URL that the page
+   * itself goes to
+   */
   open(url: string, end?: string): Promise<Page>;
 }
 
-/** Visitors who follow each other in one browser profile: to open one takes longer than most tests. */
+/** Browser profiles that successive visitors share, because to open one takes longer than most tests. */
 const kept = new WeakMap<Browser, Profile>();
 
-/** A visitor of whom nothing is stored. @param options of a profile of their own; `{}` if the test changes it for good */
+/**
+ * A visitor without stored data. @param options of a profile of their own; `{}` if the test changes the
+ * profile for good
+ */
 export async function visit(t: Test, { browser, shop }: BrowserFixtures, options?: BrowserContextOptions) {
   let profile = options === undefined ? kept.get(browser) : undefined;
   if (profile === undefined) {

@@ -1,4 +1,4 @@
-// The events that are in Redis, as the flusher will find them.
+// The events in Redis, as the flusher finds them.
 
 import { createKeys } from '../../src/redis/keys.js';
 import { type Dump, dumpRedis } from './dump.js';
@@ -11,7 +11,7 @@ function numbersIn(dump: Dump, kind: string): number[] {
   return tags.map((tag) => (/^\d+$/.test(tag) ? Number(tag) : 0));
 }
 
-/** What `XRANGE` has of an app's streams: the rows, parsed, in order; the entries' counts must agree. */
+/** The rows of an app's streams by `XRANGE`, parsed, in order; the entries' counts must be right. */
 export async function rowsOf(redis: Urls, app: { readonly prefix: string }): Promise<Row[]> {
   const dump = await dumpRedis(redis, app.prefix);
   const keys = createKeys(app.prefix);
@@ -52,10 +52,13 @@ export function gist({ type, origin, payload }: Row): object {
   return { type, origin, payload: JSON.parse(String(payload)) };
 }
 
-/** A visit as it waits: profile, product, device, as it is escaped. */
+/** A visit in the stream: profile, product and device, escaped. */
 export type LoggedVisit = readonly [profileId: string, handle: string, device: string];
 
-/** All visits that wait for the flusher, by stream and entry; the entries' counts and the figures must agree. */
+/**
+ * All visits that the flusher has not read, by stream and entry; the entries' counts and the figures must be
+ * right.
+ */
 export async function loggedVisits(redis: Urls, app: { readonly prefix: string }): Promise<LoggedVisit[][]> {
   const dump = await dumpRedis(redis, app.prefix);
   const { visits } = createKeys(app.prefix);

@@ -1,11 +1,11 @@
-// Waits for what a test can only poll. The deadline gives a failure a name, so that no test hangs.
+// Polls for a condition. The deadline gives a failure a name, so that no test hangs.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Looks become rarer: one at ClickHouse takes 10 ms of CPU, and tests wait beside others. */
+/** Probes become rarer: one of ClickHouse takes 10 ms of CPU, and tests run side by side. */
 const MOST_MS = 250;
 
-/** Polls until `probe` gives something, and resolves to it. @throws where it takes more than `withinMs` */
+/** Polls until `probe` returns a value, and resolves to it. @throws if it takes more than `withinMs` */
 export async function until<T>(
   what: string,
   probe: () => Promise<T | undefined | false> | T | undefined | false,

@@ -1,4 +1,4 @@
-// One TCP connection on which a test says HTTP byte by byte: what a well-behaved client can't send.
+// One TCP connection on which a test writes HTTP byte by byte, for requests that an HTTP client can not send.
 
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -47,7 +47,7 @@ export class Wire {
     this.send(Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`, 'latin1'));
   }
 
-  /** The next answer; undefined where the connection ends before one is complete. */
+  /** The next answer; undefined if the connection ends before an answer is complete. */
   async next({ withoutBody = false } = {}): Promise<WireAnswer | undefined> {
     for (;;) {
       const answer = this.#take(withoutBody);
@@ -57,7 +57,7 @@ export class Wire {
     }
   }
 
-  /** Resolves when the server has closed the connection; answers what it sent unasked. */
+  /** Resolves when the server has closed the connection, to the data that it sent unasked. */
   async ended(): Promise<string> {
     while (!this.#ended) await this.#more();
     return this.#received.toString();
@@ -69,7 +69,7 @@ export class Wire {
     });
   }
 
-  /** A `100 Continue` is passed over. */
+  /** Skips a `100 Continue`. */
   #take(withoutBody: boolean): WireAnswer | undefined {
     const end = this.#received.indexOf('\r\n\r\n');
     if (end < 0) return undefined;

@@ -52,7 +52,7 @@ const CALLERS: Readonly<
     { 'x-shopify-hmac-sha256': createHmac('sha256', SECRET).update('').digest('base64') },
   ],
 };
-/** What an operation is about, as a place in Statuses; undefined where it is open to all. */
+/** The index in Statuses of an operation's group; undefined if the operation is public. */
 function about(path: string): 0 | 1 | 2 | undefined {
   if (path === PATH || path === '/product/visit/list') return 0;
   if (/^\/((profile|receivers|products)(\/|$)|product\/visit\/batch$|settings$)/.test(path)) return 2;
@@ -62,7 +62,7 @@ function about(path: string): 0 | 1 | 2 | undefined {
 }
 const PUBLIC_PATHS =
   /^\/(docs|openapi.json|popular|beacon.js|wishlist(-page)?.js|healthz|readyz|metrics|wishlist\/share\/{code}|webhook\/.*)?$/;
-/** All that tells one answer from another, but its id and its time. */
+/** The answer without its request id and date, which always differ. */
 function shape({ status, headers, text }: Answer): unknown {
   const { date: _date, 'x-request-id': _id, ...rest } = headers;
   return { status, headers: rest, text };
@@ -104,24 +104,24 @@ t.test('callers', async (t) => {
   known.code = (await app.shop.share({ customerId: known.customerId })).code;
   const unknown = { customerId: '1174', sessionId: 'other', code: 'A'.repeat(16) };
 
-  // What a process asks by itself: for its marks, for operations that are left, for requests of the shop's that are open.
+  // A process reads these keys on its own: node markers, pending work, open requests of the shop.
   const { meta, pending, compliance } = createKeys(app.prefix);
   const own = keyPattern(meta, pending(0), compliance);
   const watch = async () => {
     const asked: string[] = [];
     const last = `${app.prefix}:asked`;
-    let told = () => {};
-    const allTold = new Promise<void>((resolve) => {
-      told = resolve;
+    let done = () => {};
+    const allSeen = new Promise<void>((resolve) => {
+      done = resolve;
     });
     const close = await monitorRedis(redis.url, (words) => {
-      if (words[1] === last) told();
+      if (words[1] === last) done();
       else if (!/^(info|time|ping)$/i.test(words[0] ?? '') && !words.some((word) => own.test(word)))
         asked.push(words.join(' '));
     });
     return async () => {
-      await client.exists(last); // what came before it has been told when it is
-      await allTold;
+      await client.exists(last); // every earlier command has been reported by then
+      await allSeen;
       close();
       return asked;
     };
@@ -130,7 +130,7 @@ t.test('callers', async (t) => {
   for (const [name, [expected, headers, { query = {}, sign = (all: Query) => all } = {}]] of Object.entries(
     CALLERS,
   )) {
-    t.test(`${name}: ${expected}; if refused, ids that exist are like others`, async (t) => {
+    t.test(`${name} is answered ${expected}, and no refusal tells whether an id exists`, async (t) => {
       const request = ({ method, path, query: given, body }: DocumentedOperation, ids: typeof known) => {
         const about = (example: unknown) =>
           JSON.stringify(example)
@@ -158,10 +158,10 @@ t.test('callers', async (t) => {
         }
       }
       t.same(await askedOfRedis(), [], 'if refused Redis is not asked: nothing changes, no time tells');
-      // What is erased could not be asked for afterwards.
+      // Erasures come last: after them nothing could be read.
       const isErasure = ({ method }: DocumentedOperation) => Number(method === 'DELETE');
       for (const operation of allowed.sort((a, b) => isErasure(a) - isErasure(b))) {
-        // Others have linked the known session to a customer, whose it then is.
+        // Earlier callers have linked the known session to a customer.
         const answer = await request(operation, { ...known, sessionId: `s of ${name}`, customerId: '7' });
         // There is no such receiver, and no host of the example's name.
         const expected = operation.name === 'POST /receivers' ? 400 : 200;
@@ -171,53 +171,62 @@ t.test('callers', async (t) => {
     });
   }
 
-  t.test('no operation acts for a foreign identity, and none for a customer’s session alone', async (t) => {
-    const app = await startApp(t, redis, { env: SHOPPERS });
-    const [own, foreign] = [{ customerId: '17' }, { customerId: '8' }];
-    const linked = { sessionId: 'of-17' };
-    await app.shop.add({ ...own, ...linked });
-    await app.shop.add(foreign);
-    const operations = documented.filter(({ path }) => (about(path) ?? 2) < 2 && !path.includes('{'));
-    t.ok(operations.length >= 9, `${operations.length} operations`);
-    const before = await app.dump();
-    for (const operation of operations) {
-      const isWishlist = about(operation.path) === 1;
-      const refused: [what: string, identity: Query, headers: Headers, login?: string][] = [
-        ['a browser names a customer', foreign, BROWSER],
-        ['a browser names a customer and a session', { ...foreign, sessionId: 's' }, BROWSER],
-        ['a customer names another', foreign, {}, '17'],
-        ['a customer names another and a session', { ...foreign, ...linked }, {}, '17'],
-        ['a guest names a customer', foreign, {}, ''],
-        ['a guest names a customer and a session', { ...own, ...linked }, {}, ''],
-      ];
-      for (const [what, ...how] of refused) {
-        const answer = await sendAs(app, operation, ...how);
-        t.match(answer, { status: 403, json: { code: 'forbidden' } }, `${operation.name}: ${what}`);
+  t.test(
+    'every operation refuses a foreign identity, and a linked session without its customer',
+    async (t) => {
+      const app = await startApp(t, redis, { env: SHOPPERS });
+      const [own, foreign] = [{ customerId: '17' }, { customerId: '8' }];
+      const linked = { sessionId: 'of-17' };
+      await app.shop.add({ ...own, ...linked });
+      await app.shop.add(foreign);
+      const operations = documented.filter(({ path }) => (about(path) ?? 2) < 2 && !path.includes('{'));
+      t.ok(operations.length >= 9, `${operations.length} operations`);
+      const before = await app.dump();
+      for (const operation of operations) {
+        const isWishlist = about(operation.path) === 1;
+        const refused: [what: string, identity: Query, headers: Headers, login?: string][] = [
+          ['a browser names a customer', foreign, BROWSER],
+          ['a browser names a customer and a session', { ...foreign, sessionId: 's' }, BROWSER],
+          ['a customer names another', foreign, {}, '17'],
+          ['a customer names another and a session', { ...foreign, ...linked }, {}, '17'],
+          ['a guest names a customer', foreign, {}, ''],
+          ['a guest names a customer and a session', { ...own, ...linked }, {}, ''],
+        ];
+        for (const [what, ...how] of refused) {
+          const answer = await sendAs(app, operation, ...how);
+          t.match(answer, { status: 403, json: { code: 'forbidden' } }, `${operation.name}: ${what}`);
+        }
+        for (const login of [undefined, ''] as const) {
+          if (!isWishlist) continue;
+          const answer = await sendAs(app, operation, linked, login === undefined ? BROWSER : {}, login);
+          t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, operation.name);
+        }
       }
-      for (const login of [undefined, ''] as const) {
-        if (!isWishlist) continue;
-        const answer = await sendAs(app, operation, linked, login === undefined ? BROWSER : {}, login);
-        t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, operation.name);
-      }
-    }
-    t.same(await app.dump(), before, 'nothing has changed');
-    for (const operation of operations)
-      for (const identity of [own, linked, undefined]) {
-        const { status, text } = await sendAs(app, operation, identity, {}, '17');
-        t.equal(status, 200, `${operation.name} ${JSON.stringify(identity)}: ${text}`);
-      }
-  });
+      t.same(await app.dump(), before, 'nothing has changed');
+      for (const operation of operations)
+        for (const identity of [own, linked, undefined]) {
+          const { status, text } = await sendAs(app, operation, identity, {}, '17');
+          t.equal(status, 200, `${operation.name} ${JSON.stringify(identity)}: ${text}`);
+        }
+    },
+  );
 
-  t.test('a customer who is logged in need not be named, in a body that is an object', async (t) => {
-    const list = (customer: string, body: unknown) =>
-      app.post(proxied('/item/list', { logged_in_customer_id: customer }), Buffer.from(JSON.stringify(body)));
-    t.match((await list(known.customerId, {})).json.items, [{ productId: '1001' }]);
-    t.same((await list('99', { identity: { sessionId: known.sessionId } })).json.items, []);
-    for (const body of [[], [{}], null, 'text', 7])
-      t.equal((await list('71', body)).json.code, 'invalid_request', JSON.stringify(body));
-    t.equal((await list('', {})).status, 400, 'nobody is logged in');
-    t.equal((await app.post('/item/list', {}, TRUSTED)).status, 400, 'a key names no customer');
-  });
+  t.test(
+    'a storefront request without an identity acts for the logged-in customer, if its body is an object',
+    async (t) => {
+      const list = (customer: string, body: unknown) =>
+        app.post(
+          proxied('/item/list', { logged_in_customer_id: customer }),
+          Buffer.from(JSON.stringify(body)),
+        );
+      t.match((await list(known.customerId, {})).json.items, [{ productId: '1001' }]);
+      t.same((await list('99', { identity: { sessionId: known.sessionId } })).json.items, []);
+      for (const body of [[], [{}], null, 'text', 7])
+        t.equal((await list('71', body)).json.code, 'invalid_request', JSON.stringify(body));
+      t.equal((await list('', {})).status, 400, 'nobody is logged in');
+      t.equal((await app.post('/item/list', {}, TRUSTED)).status, 400, 'a key names no customer');
+    },
+  );
 
   const customer = { customerId: '42' };
   for (const [value, session, others] of [
@@ -226,55 +235,64 @@ t.test('callers', async (t) => {
     ['key', CLOSED, CLOSED],
     [undefined, OPEN, CLOSED],
   ] as const) {
-    t.test(`VISIT_ACCESS=${value ?? '<default>'}: who needs a credential; any kind will do`, async (t) => {
-      const access = value === undefined ? {} : { VISIT_ACCESS: value };
-      const app = await startApp(t, redis, { env: { ...SHOPPERS, ...access } });
-      const before = await app.dump();
-      const both = { sessionId: 's-both', customerId: '43' };
-      if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
-      t.same(await statuses(app, customer), others, 'a customer');
-      t.same(await statuses(app, both), others, 'both');
-      if (others === CLOSED) t.same(await app.dump(), before, 'nothing changes');
-      if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
-      for (const identity of [customer, both])
-        t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
-      t.same(await statuses(app, { sessionId: 's' }, BROWSER), OPEN);
-      t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
-      t.equal((await app.post('/event', event)).status, 401, 'an event needs one, always');
-    });
+    t.test(
+      `VISIT_ACCESS=${value ?? '<default>'} decides which visits need a credential, and accepts any kind`,
+      async (t) => {
+        const access = value === undefined ? {} : { VISIT_ACCESS: value };
+        const app = await startApp(t, redis, { env: { ...SHOPPERS, ...access } });
+        const before = await app.dump();
+        const both = { sessionId: 's-both', customerId: '43' };
+        if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
+        t.same(await statuses(app, customer), others, 'a customer');
+        t.same(await statuses(app, both), others, 'both');
+        if (others === CLOSED) t.same(await app.dump(), before, 'nothing changes');
+        if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
+        for (const identity of [customer, both])
+          t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
+        t.same(await statuses(app, { sessionId: 's' }, BROWSER), OPEN);
+        t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
+        t.equal((await app.post('/event', event)).status, 401, 'an event needs one, always');
+      },
+    );
   }
 
-  t.test('each of several keys is taken as Bearer and as X-API-Key, in any case', async (t) => {
-    const other = 'another-key-of-16-and-more';
-    const app = await startApp(t, redis, { env: { API_KEYS: `${KEY}, ${other}`, VISIT_ACCESS: 'key' } });
-    for (const key of [KEY, other])
-      for (const headers of [
-        { authorization: `bearer ${key}` },
-        { authorization: `BEARER   ${key}` },
-        { 'X-API-KEY': key },
-      ])
-        t.equal((await app.post(PATH, visit(customer), headers)).status, 200, Object.keys(headers).join());
-  });
+  t.test(
+    'each of several API keys works as Bearer and as X-API-Key, however the header is capitalized',
+    async (t) => {
+      const other = 'another-key-of-16-and-more';
+      const app = await startApp(t, redis, { env: { API_KEYS: `${KEY}, ${other}`, VISIT_ACCESS: 'key' } });
+      for (const key of [KEY, other])
+        for (const headers of [
+          { authorization: `bearer ${key}` },
+          { authorization: `BEARER   ${key}` },
+          { 'X-API-KEY': key },
+        ])
+          t.equal((await app.post(PATH, visit(customer), headers)).status, 200, Object.keys(headers).join());
+    },
+  );
 
-  t.test('a wrong credential is 401 before the body is read, also where none is needed', async (t) => {
-    const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
-    const keys = [`${KEY}x`, KEY.slice(0, -1), KEY.toUpperCase(), `Bearer ${KEY}`];
-    const bearers = [KEY, 'Bearer', 'Bearer ', `Bearer ${KEY} ${KEY}`, `Bearer ${KEY},`, `Basic ${KEY}`];
-    const wrong: Headers[] = [
-      ...keys.map((key) => ({ 'x-api-key': key })),
-      ...bearers.map((authorization) => ({ authorization })),
-    ];
-    for (const headers of wrong) {
-      t.same(await statuses(app, { sessionId: 's' }, headers), CLOSED, JSON.stringify(headers));
-      for (const body of ['{', 'x'.repeat(100_000)]) {
-        const answer = await app.post('/event', body, headers);
-        t.match(answer, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
-        t.equal(answer.json.code, 'unauthorized');
-        t.notMatch(answer.text, KEY, 'keys are never told');
+  t.test(
+    'a wrong credential is answered 401 before the body is read, even if no credential is needed',
+    async (t) => {
+      const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
+      const keys = [`${KEY}x`, KEY.slice(0, -1), KEY.toUpperCase(), `Bearer ${KEY}`];
+      const bearers = [KEY, 'Bearer', 'Bearer ', `Bearer ${KEY} ${KEY}`, `Bearer ${KEY},`, `Basic ${KEY}`];
+      const wrong: Headers[] = [
+        ...keys.map((key) => ({ 'x-api-key': key })),
+        ...bearers.map((authorization) => ({ authorization })),
+      ];
+      for (const headers of wrong) {
+        t.same(await statuses(app, { sessionId: 's' }, headers), CLOSED, JSON.stringify(headers));
+        for (const body of ['{', 'x'.repeat(100_000)]) {
+          const answer = await app.post('/event', body, headers);
+          t.match(answer, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
+          t.equal(answer.json.code, 'unauthorized');
+          t.notMatch(answer.text, KEY, 'no refusal has a key');
+        }
       }
-    }
-    t.equal((await app.post('/event', {}, { 'content-type': 'text/html' })).status, 401);
-  });
+      t.equal((await app.post('/event', {}, { 'content-type': 'text/html' })).status, 401);
+    },
+  );
 
   t.test('a caller without a credential never links the two ids that it names', async (t) => {
     const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
@@ -286,7 +304,7 @@ t.test('callers', async (t) => {
     t.not(await profileOf({ sessionId: 's1' }), await profileOf({ customerId: 'c1' }), 'still two');
   });
 
-  t.test('a refusal says what is wrong with a credential, or which one would do', async (t) => {
+  t.test('a refusal says what is wrong with a credential, or which kinds are accepted', async (t) => {
     const plain = await startApp(t, redis);
     const old = signed(ago(100));
     const other = { 'x-shopify-hmac-sha256': createHmac('sha256', 'another').update('{}').digest('base64') };

@@ -194,58 +194,68 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed(customer), ['1', '3'], "the customer's own item may grow");
   });
 
-  t.test('an item of one id is over a limit and changes nothing', async (t) => {
-    const fresh = await startApp(t, redis, { env });
-    for (const who of pair().slice(0, 2) as Ids[]) {
-      const before = await fresh.dump();
-      const tooLarge = { identity: who, ...ITEM, ...large(4_000) };
-      await isRefused(t, fresh, [who], () => fresh.post('/item/add', tooLarge, TRUSTED));
-      t.same(await fresh.dump(), before);
-      await isRefused(t, app, [who], () => add(who, '1', large(4_000)));
-      t.same(await erase(who), { erased: false }, 'an unknown visitor stays so');
-      await wish(who, ['1', '2', '3']);
-      await isRefused(t, app, [who], ...servers.map((by) => () => add(who, '4', {}, by)));
-      t.same((await exported(who)).profile, {});
-      t.equal((await add(who, '3')).status, 200);
-      t.match((await exported(who)).profile, { email: 'a@refused.example', firstName: 'Ann' });
-    }
-  });
+  t.test(
+    'an item of a guest or a customer that exceeds a limit is refused and changes nothing',
+    async (t) => {
+      const fresh = await startApp(t, redis, { env });
+      for (const who of pair().slice(0, 2) as Ids[]) {
+        const before = await fresh.dump();
+        const tooLarge = { identity: who, ...ITEM, ...large(4_000) };
+        await isRefused(t, fresh, [who], () => fresh.post('/item/add', tooLarge, TRUSTED));
+        t.same(await fresh.dump(), before);
+        await isRefused(t, app, [who], () => add(who, '1', large(4_000)));
+        t.same(await erase(who), { erased: false }, 'an unknown visitor stays so');
+        await wish(who, ['1', '2', '3']);
+        await isRefused(t, app, [who], ...servers.map((by) => () => add(who, '4', {}, by)));
+        t.same((await exported(who)).profile, {});
+        t.equal((await add(who, '3')).status, 200);
+        t.match((await exported(who)).profile, { email: 'a@refused.example', firstName: 'Ann' });
+      }
+    },
+  );
 
-  // The rest is within one profile.
+  // The tests below stay within one profile, so a cluster adds nothing.
   if (redis.urls.length > 1) return;
 
-  t.test('one product too many is refused; known ones go on; a reset makes room', async (t) => {
-    const [customer, session, both] = pair();
-    for (const who of [customer, session, both]) {
-      await fill(who);
-      for (const query of ['', '?count=true']) {
-        const headers = { 'idempotency-key': `${JSON.stringify(who)}${query}` };
-        const keyed = () => visit(who, 'd', { query, headers });
-        await isRefused(t, app, [who], () => visit(who, 'd', { query }), keyed, keyed);
+  t.test(
+    'a visit beyond MAX_PRODUCTS is refused, known products still count, and a reset makes room',
+    async (t) => {
+      const [customer, session, both] = pair();
+      for (const who of [customer, session, both]) {
+        await fill(who);
+        for (const query of ['', '?count=true']) {
+          const headers = { 'idempotency-key': `${JSON.stringify(who)}${query}` };
+          const keyed = () => visit(who, 'd', { query, headers });
+          await isRefused(t, app, [who], () => visit(who, 'd', { query }), keyed, keyed);
+        }
+        const known = {
+          query: '?count=true',
+          headers: { 'idempotency-key': `${JSON.stringify(who)} known` },
+        };
+        t.equal((await visit(who, 'a', known)).status, 200);
+        t.equal(await other.shop.count(who, 'd'), 0);
+        await app.shop.reset(who, 'b');
+        const headers = { 'idempotency-key': `${JSON.stringify(who)}?count=true` };
+        const retry = await visit(who, 'd', { query: '?count=true', headers });
+        t.match(retry, { status: 200, json: { count: 1 } }, 'refused once, not for ever');
+        await isRefused(t, app, [who], () => visit(who, 'b'));
+        for (const handle of ['a', 'c', 'd']) await app.shop.reset(who, handle);
       }
-      const known = { query: '?count=true', headers: { 'idempotency-key': `${JSON.stringify(who)} known` } };
-      t.equal((await visit(who, 'a', known)).status, 200);
-      t.equal(await other.shop.count(who, 'd'), 0);
-      await app.shop.reset(who, 'b');
-      const headers = { 'idempotency-key': `${JSON.stringify(who)}?count=true` };
-      const retry = await visit(who, 'd', { query: '?count=true', headers });
-      t.match(retry, { status: 200, json: { count: 1 } }, 'refused once, not for ever');
-      await isRefused(t, app, [who], () => visit(who, 'b'));
-      for (const handle of ['a', 'c', 'd']) await app.shop.reset(who, handle);
-    }
-  });
+    },
+  );
 
-  t.test('visits that fit together are counted where the two are linked by the visit', async (t) => {
+  t.test('a visit that links two ids is counted if the products of both fit', async (t) => {
     const [customer, session, both] = pair();
     for (const who of [customer, session]) await fill(who, ['a', 'b']);
     t.match(await app.shop.visit(both, 'c'), { count: 1 });
     t.match(await app.shop.visit(both, 'a'), { count: 3 });
   });
 
-  t.test('one item too many is refused; updates go on; a removal makes room', async (t) => {
+  t.test('an item beyond MAX_ITEMS is refused, updates are not, and a removal makes room', async (t) => {
     for (const who of pair().slice(0, 2) as Ids[]) {
       await wish(who, ['1', '2', '3']);
-      // Refused before its visitor's facts are kept; and by the step that would add it.
+      // With facts, the request is refused before they are stored; without them, by the script that adds the
+      // item.
       await isRefused(t, app, [who], () => add(who, '4'));
       const bare = { identity: who, ...ITEM, productId: '4' };
       await isRefused(t, app, [who], () => app.post('/item/add', bare, TRUSTED));
@@ -257,17 +267,20 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('items too large together are refused, new ones and updates; what shrinks is not', async (t) => {
-    const who = { sessionId: 'bytes' };
-    await wish(who, ['1'], large(1_500));
-    await wish(who, ['2'], large(1_000));
-    const tooLarge = [() => add(who, '3', large(1_000)), () => add(who, '2', large(2_500))];
-    await isRefused(t, app, [who], ...tooLarge);
-    await wish(who, ['1'], large(10));
-    t.equal((await add(who, '3', large(1_000))).status, 200, 'there is room now');
-    await isRefused(t, app, [who], () => add(who, '2', large(2_500)));
-    await remove(who, { productId: '2' });
-    t.equal((await add(who, '4', large(1_500))).status, 200, 'a removal makes room');
-    t.same(await listed(who), ['1', '3', '4']);
-  });
+  t.test(
+    'an item that exceeds MAX_ITEMS_BYTES is refused, new or updated, and an update that shrinks one is not',
+    async (t) => {
+      const who = { sessionId: 'bytes' };
+      await wish(who, ['1'], large(1_500));
+      await wish(who, ['2'], large(1_000));
+      const tooLarge = [() => add(who, '3', large(1_000)), () => add(who, '2', large(2_500))];
+      await isRefused(t, app, [who], ...tooLarge);
+      await wish(who, ['1'], large(10));
+      t.equal((await add(who, '3', large(1_000))).status, 200, 'there is room now');
+      await isRefused(t, app, [who], () => add(who, '2', large(2_500)));
+      await remove(who, { productId: '2' });
+      t.equal((await add(who, '4', large(1_500))).status, 200, 'a removal makes room');
+      t.same(await listed(who), ['1', '3', '4']);
+    },
+  );
 });

@@ -59,7 +59,7 @@ eachRedis(t, async (t, redis) => {
     return { app, compliance, requests, untilErased, warned, confirm };
   };
 
-  t.test('a customer is erased by id, once; the request stays until ClickHouse is done', async (t) => {
+  t.test('customers/redact erases the customer once, and stays open until ClickHouse is done', async (t) => {
     const { app, requests, untilErased } = await open(t);
     const who = { customerId: '7001' };
     await app.shop.visit({ sessionId: 'of-7001' });
@@ -85,20 +85,23 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.shop.count(who), 1, 'and leaves alone who came back');
   });
 
-  t.test("who gave a redacted customer's address is erased, too, and no other", async (t) => {
-    const { app, untilErased } = await open(t);
-    const [buyer, guest, other] = [{ customerId: '7005' }, { sessionId: 'same' }, { sessionId: 'other' }];
-    await app.shop.add(buyer);
-    await app.shop.add({ ...guest, email: 'john@rights.example' });
-    await app.shop.add({ ...other, email: 'joan@rights.example' });
-    const body = customer(7005, 'John@Rights.example');
-    t.equal((await deliver(app, 'customers/redact', body)).status, 200);
-    await untilErased();
-    t.same([await app.shop.items(buyer), await app.shop.items(guest)], [[], []]);
-    t.equal((await app.shop.items(other)).length, 1);
-  });
+  t.test(
+    "customers/redact also erases visitors for whom the customer's address was given, and no others",
+    async (t) => {
+      const { app, untilErased } = await open(t);
+      const [buyer, guest, other] = [{ customerId: '7005' }, { sessionId: 'same' }, { sessionId: 'other' }];
+      await app.shop.add(buyer);
+      await app.shop.add({ ...guest, email: 'john@rights.example' });
+      await app.shop.add({ ...other, email: 'joan@rights.example' });
+      const body = customer(7005, 'John@Rights.example');
+      t.equal((await deliver(app, 'customers/redact', body)).status, 200);
+      await untilErased();
+      t.same([await app.shop.items(buyer), await app.shop.items(guest)], [[], []]);
+      t.equal((await app.shop.items(other)).length, 1);
+    },
+  );
 
-  t.test('what a process has taken, and not done, another does', async (t) => {
+  t.test('a request that a process took and left unfinished is done by another process', async (t) => {
     const first = await open(t);
     await first.app.shop.visit({ customerId: '7004' });
     await first.app.close();
@@ -149,42 +152,48 @@ eachRedis(t, async (t, redis) => {
     t.match(await app.shop.visit({ sessionId: 'redacted-guest-0' }), { count: 1 });
   });
 
-  // Requests and their erasures are in slots of their own; the rest depends on no more than that.
+  // The tests below use one slot at a time, so a cluster adds nothing.
   if (redis.urls.length > 1) return;
 
-  t.test('what names no request is 400, and a secret key serves as well', async (t) => {
-    const { app, requests } = await open(t);
-    for (const kind of KINDS) {
-      t.equal((await deliver(app, kind, '[]')).status, 400);
-      t.equal((await deliver(app, kind, '{')).status, 400);
-      t.equal((await deliver(app, kind, {}, { 'x-shopify-event-id': 'x'.repeat(256) })).status, 400);
-    }
-    t.same(await requests(), []);
-    const unsigned = { ...JSON_TYPE, 'x-api-key': KEY };
-    t.equal((await app.post('/webhook/customers/redact', customer(1), unsigned)).status, 200);
-  });
+  t.test(
+    'a compliance webhook without a readable request is 400, and a secret key may replace the signature',
+    async (t) => {
+      const { app, requests } = await open(t);
+      for (const kind of KINDS) {
+        t.equal((await deliver(app, kind, '[]')).status, 400);
+        t.equal((await deliver(app, kind, '{')).status, 400);
+        t.equal((await deliver(app, kind, {}, { 'x-shopify-event-id': 'x'.repeat(256) })).status, 400);
+      }
+      t.same(await requests(), []);
+      const unsigned = { ...JSON_TYPE, 'x-api-key': KEY };
+      t.equal((await app.post('/webhook/customers/redact', customer(1), unsigned)).status, 200);
+    },
+  );
 
-  t.test('a data request is kept, once for each event, with no address in clear', async (t) => {
-    const { app, requests } = await open(t);
-    const asked = { ...customer(191167), orders_requested: [1, 2, 3], data_request: { id: 9999 } };
-    for (const [eventId, webhookId] of [
-      ['event-1', 'a'],
-      ['event-1', 'b'],
-      ['', 'c'],
-      ['', 'c'],
-    ] as const) {
-      const headers = { 'x-shopify-event-id': eventId, 'x-shopify-webhook-id': webhookId };
-      const answer = await deliver(app, 'customers/data_request', asked, headers);
-      t.match(answer, { status: 200, text: '{}' });
-    }
-    const expected = { kind: 'customers/data_request', customerId: '191167', orders: 3 };
-    const found = await requests();
-    t.equal(found.length, 2);
-    for (const request of found) t.match(request, { ...expected, dataRequestId: '9999' });
-    const all = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
-    t.notMatch(all, 'john@');
-    t.equal(await app.figure('requests_open{kind="customers/data_request"}'), 2);
-  });
+  t.test(
+    'a data request is kept once for each event, without the e-mail address in clear text',
+    async (t) => {
+      const { app, requests } = await open(t);
+      const asked = { ...customer(191167), orders_requested: [1, 2, 3], data_request: { id: 9999 } };
+      for (const [eventId, webhookId] of [
+        ['event-1', 'a'],
+        ['event-1', 'b'],
+        ['', 'c'],
+        ['', 'c'],
+      ] as const) {
+        const headers = { 'x-shopify-event-id': eventId, 'x-shopify-webhook-id': webhookId };
+        const answer = await deliver(app, 'customers/data_request', asked, headers);
+        t.match(answer, { status: 200, text: '{}' });
+      }
+      const expected = { kind: 'customers/data_request', customerId: '191167', orders: 3 };
+      const found = await requests();
+      t.equal(found.length, 2);
+      for (const request of found) t.match(request, { ...expected, dataRequestId: '9999' });
+      const all = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
+      t.notMatch(all, 'john@');
+      t.equal(await app.figure('requests_open{kind="customers/data_request"}'), 2);
+    },
+  );
 
   t.test(
     'each of several requests of one Shopify event is done once, and remembered for seven days',
@@ -216,22 +225,25 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test("a compliance webhook with another path's topic is 200, does nothing, is counted", async (t) => {
-    const { app, requests } = await open(t);
-    await app.shop.visit({ customerId: '7006' });
-    for (const kind of KINDS)
-      for (const topic of [...KINDS, 'orders/paid']) {
-        if (topic === kind) continue;
-        const sent = await deliver(app, kind, customer(7006), { 'x-shopify-topic': topic });
-        t.match(sent, { status: 200, text: '{}' }, `${topic} at ${kind}`);
-      }
-    t.same(await requests(), []);
-    t.equal(await app.figure('webhooks_left_out_total{reason="topic"}'), 9);
-    await deliver(app, 'customers/data_request', customer(7006), { 'x-shopify-topic': '' });
-    t.equal((await requests()).length, 1, 'who names no topic means that of the path');
-  });
+  t.test(
+    "a compliance webhook whose topic is another path's is answered 200, does nothing and is counted",
+    async (t) => {
+      const { app, requests } = await open(t);
+      await app.shop.visit({ customerId: '7006' });
+      for (const kind of KINDS)
+        for (const topic of [...KINDS, 'orders/paid']) {
+          if (topic === kind) continue;
+          const sent = await deliver(app, kind, customer(7006), { 'x-shopify-topic': topic });
+          t.match(sent, { status: 200, text: '{}' }, `${topic} at ${kind}`);
+        }
+      t.same(await requests(), []);
+      t.equal(await app.figure('webhooks_left_out_total{reason="topic"}'), 9);
+      await deliver(app, 'customers/data_request', customer(7006), { 'x-shopify-topic': '' });
+      t.equal((await requests()).length, 1, 'who names no topic means that of the path');
+    },
+  );
 
-  t.test('customers as Shopify may send them, and 10,000 orders, are answered 200', async (t) => {
+  t.test('customers in each form that Shopify may send, and 10,000 orders, are answered 200', async (t) => {
     const { app, requests, untilErased } = await open(t);
     const bodies = [
       customer(null),
@@ -258,7 +270,7 @@ eachRedis(t, async (t, redis) => {
 const redis = await startTestRedis(t);
 const client = connectTo(t, redis.url);
 
-t.test('a request that fails, or can not be read, is kept, and leaves the others to be done', async (t) => {
+t.test('a request that fails or cannot be read stays open, and the others are done', async (t) => {
   const logged: string[] = [];
   const app = await startApp(t, redis, {
     env: { SHOPIFY_SECRET: SECRET },
@@ -286,7 +298,7 @@ t.test('a request that fails, or can not be read, is kept, and leaves the others
   t.equal(await client.hget(keys.compliance, '1'), 'no JSON');
 });
 
-t.test('an erasure by e-mail address that fails for one visitor erases the others', async (t) => {
+t.test('an erasure by e-mail address that fails for one visitor still erases the others', async (t) => {
   const logged: string[] = [];
   const app = await startApp(t, redis, { onError: (line) => logged.push(line) });
   const keys = createKeys(app.prefix);
@@ -309,21 +321,24 @@ t.test('an erasure by e-mail address that fails for one visitor erases the other
   t.equal(await client.exists(keys.profile(first)), 0);
 });
 
-t.test('an interrupted erasure that fails leaves others to be completed, and DELETE alone', async (t) => {
-  const app = await startApp(t, redis);
-  const server = await startServer(t, redis, app.prefix);
-  const keys = createKeys(app.prefix);
-  const interrupted = async (name: string) => {
-    await client.zadd(keys.pending(0), '0', `erase 0.${name}`);
-    return keys.setAside(`0.${name}`);
-  };
-  await client.set(await interrupted('broken'), 'no hash');
-  const left = await interrupted('fine');
-  await client.hset(left, { at: String(Date.now()), name: 'c:9', 'share:code': '' });
-  await client.set(keys.share('code'), '0.fine');
-  t.same(await app.shop.erase({ customerId: 'nobody' }), { erased: false });
-  t.equal(await client.exists(left), 1, 'it completes no erasure of another visitor');
-  await server.resume.run();
-  t.equal(await client.exists(left, keys.share('code')), 0, 'the other one is completed');
-  t.same(await client.zrange(keys.pending(0), '0', '-1'), ['erase 0.broken']);
-});
+t.test(
+  'an interrupted erasure that fails keeps no other from being completed, and no DELETE from its answer',
+  async (t) => {
+    const app = await startApp(t, redis);
+    const server = await startServer(t, redis, app.prefix);
+    const keys = createKeys(app.prefix);
+    const interrupted = async (name: string) => {
+      await client.zadd(keys.pending(0), '0', `erase 0.${name}`);
+      return keys.setAside(`0.${name}`);
+    };
+    await client.set(await interrupted('broken'), 'no hash');
+    const left = await interrupted('fine');
+    await client.hset(left, { at: String(Date.now()), name: 'c:9', 'share:code': '' });
+    await client.set(keys.share('code'), '0.fine');
+    t.same(await app.shop.erase({ customerId: 'nobody' }), { erased: false });
+    t.equal(await client.exists(left), 1, 'it completes no erasure of another visitor');
+    await server.resume.run();
+    t.equal(await client.exists(left, keys.share('code')), 0, 'the other one is completed');
+    t.same(await client.zrange(keys.pending(0), '0', '-1'), ['erase 0.broken']);
+  },
+);

@@ -1,5 +1,5 @@
-// Where a request ends: what a proxy may read in another way is refused (request smuggling). Clients that leave or read no
-// answers, and a server that closes while it works.
+// How requests are framed: a request that a proxy may read in another way is refused (request smuggling).
+// Also clients that leave or read no answers, and a server that closes while it works.
 
 import { connect } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
@@ -55,62 +55,72 @@ t.test('connections', async (t) => {
     'a length and chunked': [`content-length: ${LENGTH}\r\ntransfer-encoding: chunked`, CHUNKED_BODY],
     'chunked and a length': [`transfer-encoding: chunked\r\ncontent-length: ${LENGTH}`, CHUNKED_BODY],
   };
-  t.test('what may be read in two ways is refused on every path, and its connection ends', async (t) => {
-    const before = await app.dump();
-    const lines = ['POST', 'DELETE', 'GET', 'PUT', 'OPTIONS', 'HEAD'].map((method) => `${method} ${PATH}`);
-    lines.push('POST /nowhere', 'GET /healthz', 'POST /webhook/purchase');
-    for (const [name, [headers, body]] of Object.entries(ambiguous)) {
-      const ask = (line: string) => answersTo(t, `${line} HTTP/1.1\r\nhost: x\r\n${headers}\r\n\r\n${body}`);
-      for (const [i, said] of (await Promise.all(lines.map(ask))).entries()) {
-        const line = lines[i];
-        // 505 is what the parser itself says to a request line that begins in the middle.
-        t.match(said, /^(HTTP\/1\.1 (400|505) |$)/, `${name}, ${line}: refused, or the end`);
-        t.notMatch(said, /smuggled/, `${name}, ${line}: what follows is not read`);
-        t.ok(said.split('HTTP/1.1 ').length <= 2, `${name}, ${line}: one answer at most`);
+  t.test(
+    'a request whose length can be read in two ways is refused on every path, and its connection ends',
+    async (t) => {
+      const before = await app.dump();
+      const lines = ['POST', 'DELETE', 'GET', 'PUT', 'OPTIONS', 'HEAD'].map((method) => `${method} ${PATH}`);
+      lines.push('POST /nowhere', 'GET /healthz', 'POST /webhook/purchase');
+      for (const [name, [headers, body]] of Object.entries(ambiguous)) {
+        const ask = (line: string) =>
+          answersTo(t, `${line} HTTP/1.1\r\nhost: x\r\n${headers}\r\n\r\n${body}`);
+        for (const [i, said] of (await Promise.all(lines.map(ask))).entries()) {
+          const line = lines[i];
+          // The parser itself answers 505 if a request line begins in the middle.
+          t.match(said, /^(HTTP\/1\.1 (400|505) |$)/, `${name}, ${line}: refused, or the end`);
+          t.notMatch(said, /smuggled/, `${name}, ${line}: what follows is not read`);
+          t.ok(said.split('HTTP/1.1 ').length <= 2, `${name}, ${line}: one answer at most`);
+        }
       }
-    }
-    t.same(await app.dump(), before);
-  });
+      t.same(await app.dump(), before);
+    },
+  );
 
-  t.test('the refusal says why, and what comes after it is not read either', async (t) => {
-    // What comes after two lengths of nothing begins where the parser expects it.
-    const framings = [{ 'transfer-encoding': 'xchunked' }, { 'content-length': '0\r\ncontent-length: 00' }];
-    for (const method of ['POST', 'GET', 'HEAD'])
-      for (const framing of framings) {
-        const wire = await Wire.open(t, app.port);
-        wire.sendHead(method, PATH, { ...framing, 'x-request-id': 'mine' });
-        const answer = await wire.next({ withoutBody: method === 'HEAD' });
-        t.match(answer, { status: 400, headers: { connection: 'close', 'x-request-id': 'mine' } }, method);
-        if (method !== 'HEAD') t.match(answer?.body, /"code":"invalid_request"/);
-        wire.send(SMUGGLED);
-        t.notMatch(await wire.ended(), /smuggled/, `${method}: the connection has ended`);
+  t.test(
+    'the refusal of an ambiguous request says why, and nothing after it on the connection is read',
+    async (t) => {
+      // After two lengths of zero, the next request begins where the parser expects it.
+      const framings = [{ 'transfer-encoding': 'xchunked' }, { 'content-length': '0\r\ncontent-length: 00' }];
+      for (const method of ['POST', 'GET', 'HEAD'])
+        for (const framing of framings) {
+          const wire = await Wire.open(t, app.port);
+          wire.sendHead(method, PATH, { ...framing, 'x-request-id': 'mine' });
+          const answer = await wire.next({ withoutBody: method === 'HEAD' });
+          t.match(answer, { status: 400, headers: { connection: 'close', 'x-request-id': 'mine' } }, method);
+          if (method !== 'HEAD') t.match(answer?.body, /"code":"invalid_request"/);
+          wire.send(SMUGGLED);
+          t.notMatch(await wire.ended(), /smuggled/, `${method}: the connection has ended`);
+        }
+    },
+  );
+
+  t.test(
+    'a body with one length, the same length twice, or chunked is accepted, in one piece or two',
+    async (t) => {
+      const wire = await Wire.open(t, app.port);
+      const visits = [
+        `content-length: ${LENGTH}\r\n\r\n${BODY}`,
+        `Content-Length:   ${LENGTH}  \r\n\r\n${BODY}`,
+        `content-length: ${LENGTH}\r\ncontent-length: ${LENGTH}\r\n\r\n${BODY}`,
+        `transfer-encoding: chunked\r\n\r\n${CHUNKED_BODY}`,
+        `Transfer-Encoding:\tChunked\r\n\r\n${CHUNKED_BODY}`,
+      ];
+      for (const visit of visits) {
+        wire.send(`POST ${PATH} HTTP/1.1\r\nhost: x\r\n${visit}`);
+        t.match(await wire.next(), { status: 200 }, visit.slice(0, 40));
       }
-  });
+      const [body, last] = chunked('framed', '');
+      wire.send(head() + body);
+      await app.get('/healthz');
+      wire.send(last);
+      t.match(await wire.next(), { status: 200 });
+      t.equal(await countOf('framed'), visits.length + 1);
+    },
+  );
 
-  t.test('taken: one length, the same twice, chunked in any case, in one piece or two', async (t) => {
-    const wire = await Wire.open(t, app.port);
-    const visits = [
-      `content-length: ${LENGTH}\r\n\r\n${BODY}`,
-      `Content-Length:   ${LENGTH}  \r\n\r\n${BODY}`,
-      `content-length: ${LENGTH}\r\ncontent-length: ${LENGTH}\r\n\r\n${BODY}`,
-      `transfer-encoding: chunked\r\n\r\n${CHUNKED_BODY}`,
-      `Transfer-Encoding:\tChunked\r\n\r\n${CHUNKED_BODY}`,
-    ];
-    for (const visit of visits) {
-      wire.send(`POST ${PATH} HTTP/1.1\r\nhost: x\r\n${visit}`);
-      t.match(await wire.next(), { status: 200 }, visit.slice(0, 40));
-    }
-    const [body, last] = chunked('framed', '');
-    wire.send(head() + body);
-    await app.get('/healthz');
-    wire.send(last);
-    t.match(await wire.next(), { status: 200 });
-    t.equal(await countOf('framed'), visits.length + 1);
-  });
-
-  // uWebSockets.js takes trailers for the next request and answers that one with 505, so a request with trailers is
-  // refused before anything is done: a client sends again what was answered with 505.
-  t.test('a request with a trailer, announced or not, is refused, and nothing is done', async (t) => {
+  // uWebSockets.js reads a trailer as the next request and answers 505; a client repeats a request that got
+  // 505. So a request with a trailer is refused before anything is done.
+  t.test('a request with a trailer, announced or not, is refused and changes nothing', async (t) => {
     for (const name of ['Trailer', 'trailer', undefined])
       for (const isWhole of [true, false]) {
         const wire = await Wire.open(t, app.port);
@@ -144,7 +154,7 @@ t.test('connections', async (t) => {
     t.match(await wire.next(), { status: 200 }, 'a body in two chunks is taken');
   });
 
-  t.test('a query with raw bytes that are not UTF-8 is 400, as with percent-encoded bytes', async (t) => {
+  t.test('a query that is not UTF-8 is 400, with raw bytes as with percent-encoded ones', async (t) => {
     const wire = await Wire.open(t, app.port);
     for (const id of ['\xff', '%ff', 'a\xc3']) {
       wire.sendHead('GET', `${PATH}?sessionId=${id}&productHandle=x`);
@@ -165,7 +175,7 @@ t.test('connections', async (t) => {
     t.match(await empty.next(), { status: 200 }, 'an empty one is one');
   });
 
-  t.test('requests that were sent without waiting are answered in their order', async (t) => {
+  t.test('pipelined requests are answered in their order', async (t) => {
     const wire = await Wire.open(t, app.port);
     const wrong = '{"identity":{}}';
     for (let i = 0; i < 20; i++) {
@@ -188,10 +198,10 @@ t.test('connections', async (t) => {
     return wire;
   }
 
-  t.test('an empty body is complete, wherever the head was cut on its way', async (t) => {
+  t.test('a request with an empty body is complete, wherever the network cuts its head', async (t) => {
     const line = 'DELETE /product/visit?sessionId=empty&productHandle=x HTTP/1.1\r\n';
     const head = `${line}host: x\r\ncontent-length: 0\r\n\r\n`;
-    // Cut within the request line, uWebSockets.js may take it for another version of HTTP: 505.
+    // If the request line is cut, uWebSockets.js may read another HTTP version and answer 505.
     for (let cut = line.length; cut <= head.length; cut++) {
       const wire = await sendCut(t, head, cut);
       const first = await wire.next();
@@ -203,23 +213,26 @@ t.test('connections', async (t) => {
     }
   });
 
-  t.test('a request cut within its first line is counted once, or 505 and never', async (t) => {
-    const visit = visitOf('cut');
-    const line = `POST ${PATH} HTTP/1.1\r\n`;
-    const rest = `host: x\r\ncontent-type: application/json\r\ncontent-length: ${visit.length}\r\n\r\n${visit}`;
-    let counted = 0;
-    for (let cut = 1; cut <= line.length; cut++) {
-      const wire = await sendCut(t, line + rest, cut);
-      const answer = await wire.next({ withoutBody: true });
-      if (answer?.status === 200) counted++;
-      else t.match(answer, { status: 505, headers: { connection: 'close' } }, `cut at ${cut}`);
-    }
-    t.ok(counted > 0);
-    t.equal(await countOf('cut'), counted);
-  });
+  t.test(
+    'a request cut within its first line is either counted once, or answered 505 and not counted',
+    async (t) => {
+      const visit = visitOf('cut');
+      const line = `POST ${PATH} HTTP/1.1\r\n`;
+      const rest = `host: x\r\ncontent-type: application/json\r\ncontent-length: ${visit.length}\r\n\r\n${visit}`;
+      let counted = 0;
+      for (let cut = 1; cut <= line.length; cut++) {
+        const wire = await sendCut(t, line + rest, cut);
+        const answer = await wire.next({ withoutBody: true });
+        if (answer?.status === 200) counted++;
+        else t.match(answer, { status: 505, headers: { connection: 'close' } }, `cut at ${cut}`);
+      }
+      t.ok(counted > 0);
+      t.equal(await countOf('cut'), counted);
+    },
+  );
 
-  // uWebSockets.js does not take a request while the one before it waits for Redis: it drops the connection.
-  t.test('a request on the heels of one that waits for Redis is never answered out of order', async (t) => {
+  // uWebSockets.js drops the connection if a request arrives while the one before it waits for Redis.
+  t.test('a pipelined request behind one that waits for Redis is never answered out of order', async (t) => {
     const visit = visitOf('pipeline');
     const tries = 25;
     const answered: string[] = [];
@@ -229,7 +242,8 @@ t.test('connections', async (t) => {
         wire.sendHead('POST', PATH, { 'content-length': String(visit.length), 'x-request-id': id });
         wire.send(visit);
       }
-      // In pieces of TCP of its own the second may come when the first is answered; then both are, in their order.
+      // In a TCP segment of its own, the second may arrive after the first was answered; then both are
+      // answered in order.
       const ids: unknown[] = [];
       for (let answer = await wire.next(); answer !== undefined; ) {
         t.equal(answer.status, 200);
@@ -244,7 +258,7 @@ t.test('connections', async (t) => {
     t.ok(count >= Math.max(1, acknowledged) && count <= 2 * tries, `${count} were counted`);
   });
 
-  t.test('a client that leaves within its body is forgotten, and nothing of it is done', async (t) => {
+  t.test('a request whose client leaves within its body is forgotten and changes nothing', async (t) => {
     const visit = visitOf('leaver');
     const starts = [
       `content-length: ${visit.length + 1}\r\n\r\n${visit}`,
@@ -262,45 +276,48 @@ t.test('connections', async (t) => {
     t.equal(await countOf('leaver'), 0);
   });
 
-  t.test('closing answers what is under way, tells its connections so, and takes nothing new', async (t) => {
-    const proxy = await startProxy(t, redis.url);
-    const app = await startApp(t, { urls: [proxy.url] });
-    const visit = { identity: { sessionId: 'closing' }, productHandle: 'x' };
-    const post20 = () => Array.from({ length: 20 }, () => app.post(PATH, visit));
-    await Promise.all(post20()); // and then there are 20 connections, which closing does not keep from being taken
-    const idle = await Wire.open(t, app.port);
-    idle.sendHead('GET', '/healthz');
-    await idle.next();
+  t.test(
+    'a closing server answers the requests in flight, closes their connections, and accepts no new ones',
+    async (t) => {
+      const proxy = await startProxy(t, redis.url);
+      const app = await startApp(t, { urls: [proxy.url] });
+      const visit = { identity: { sessionId: 'closing' }, productHandle: 'x' };
+      const post20 = () => Array.from({ length: 20 }, () => app.post(PATH, visit));
+      await Promise.all(post20()); // opens the 20 connections that the next call uses
+      const idle = await Wire.open(t, app.port);
+      idle.sendHead('GET', '/healthz');
+      await idle.next();
 
-    proxy.freeze();
-    const underWay = post20();
-    const half = await Wire.open(t, app.port);
-    const body = JSON.stringify(visit);
-    half.sendHead('POST', PATH, { 'content-length': String(body.length) });
-    half.send(body.slice(0, 5));
-    // What was sent before it has been read when it is answered.
-    await app.get('/healthz');
-    const closing = app.close();
-    half.send(body.slice(5));
-    const isTaken = () => Wire.open(t, app.port).catch(() => undefined);
-    await until('no connection is taken', async () => (await isTaken()) === undefined);
-    proxy.thaw();
+      proxy.freeze();
+      const underWay = post20();
+      const half = await Wire.open(t, app.port);
+      const body = JSON.stringify(visit);
+      half.sendHead('POST', PATH, { 'content-length': String(body.length) });
+      half.send(body.slice(0, 5));
+      // This answer proves that the server has read everything sent before.
+      await app.get('/healthz');
+      const closing = app.close();
+      half.send(body.slice(5));
+      const isTaken = () => Wire.open(t, app.port).catch(() => undefined);
+      await until('no connection is taken', async () => (await isTaken()) === undefined);
+      proxy.thaw();
 
-    for (const answer of await Promise.all(underWay))
-      t.match(answer, { status: 200, headers: { connection: 'close' } });
-    t.match(await half.next(), { status: 200 }, 'also one whose body was still coming');
-    await closing;
-    await idle.ended();
+      for (const answer of await Promise.all(underWay))
+        t.match(answer, { status: 200, headers: { connection: 'close' } });
+      t.match(await half.next(), { status: 200 }, 'also one whose body was still coming');
+      await closing;
+      await idle.ended();
 
-    const again = await startApp(t, redis, { prefix: app.prefix });
-    t.equal(await again.shop.count({ sessionId: 'closing' }, 'x'), 41);
-  });
+      const again = await startApp(t, redis, { prefix: app.prefix });
+      t.equal(await again.shop.count({ sessionId: 'closing' }, 'x'), 41);
+    },
+  );
 });
 
 const MiB = 1024 * 1024;
 const LIMIT = 8 * MiB;
 const WHO = { sessionId: 'with-a-long-list' };
-/** Items, each of about 16 KB: more bytes than the kernel takes for a reader that does not read. */
+/** Items of about 16 KB each: more bytes than the kernel buffers for a reader that stalls. */
 const ITEMS = 400;
 const redis = await startTestRedis(t);
 function askOn(wire: Wire): Wire {
@@ -312,80 +329,86 @@ function askOn(wire: Wire): Wire {
 }
 const ask = async (t: Test, port: number) => askOn(await Wire.open(t, port));
 const waitingOf = async (app: TestApp) => Number(await app.figure('http_pending_bytes'));
-t.test('all bytes that wait for slow readers have one limit', async (t) => {
-  let now = 0;
-  const env = { MAX_ITEMS_BYTES: String(16 * MiB) };
-  const timing = { now: () => now, maxPendingBytes: LIMIT };
-  const app = await startApp(t, redis, { prefix: 'lists', env, timing });
-  const properties = { text: 'x'.repeat(16_000) };
-  for (let i = 0; i < ITEMS; i += 50) {
-    const ids = Array.from({ length: 50 }, (_, n) => String(1 + i + n));
-    await Promise.all(ids.map((productId) => app.shop.add(WHO, { productId, properties })));
-  }
-  const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
+t.test(
+  'answers that wait for slow readers have one limit in bytes, beyond which large answers become 503',
+  async (t) => {
+    let now = 0;
+    const env = { MAX_ITEMS_BYTES: String(16 * MiB) };
+    const timing = { now: () => now, maxPendingBytes: LIMIT };
+    const app = await startApp(t, redis, { prefix: 'lists', env, timing });
+    const properties = { text: 'x'.repeat(16_000) };
+    for (let i = 0; i < ITEMS; i += 50) {
+      const ids = Array.from({ length: 50 }, (_, n) => String(1 + i + n));
+      await Promise.all(ids.map((productId) => app.shop.add(WHO, { productId, properties })));
+    }
+    const list = () => app.post('/item/list', { identity: WHO }, TRUSTED);
 
-  const wires: Wire[] = [];
-  await until('one waits', async () => {
-    wires.push(await ask(t, app.port));
-    return (await waitingOf(app)) > 0;
-  });
-  const refused = await list();
-  await until('all are answered', async () => (await app.figure('http_open_requests')) === 0);
-  const full = await waitingOf(app);
-  t.ok(full <= LIMIT && full > LIMIT / 2, `${full} bytes wait`);
-  t.match(refused, { status: 503, json: { code: 'overloaded', error: /slow readers/ } });
-  t.ok(refused.headers['retry-after']);
-  t.ok(await app.figure('http_refused_total{code="overloaded",why="readers"}'));
-  t.match(await app.post('/product/visit', { identity: WHO, productHandle: 'x' }), { status: 200 });
+    const wires: Wire[] = [];
+    await until('one waits', async () => {
+      wires.push(await ask(t, app.port));
+      return (await waitingOf(app)) > 0;
+    });
+    const refused = await list();
+    await until('all are answered', async () => (await app.figure('http_open_requests')) === 0);
+    const full = await waitingOf(app);
+    t.ok(full <= LIMIT && full > LIMIT / 2, `${full} bytes wait`);
+    t.match(refused, { status: 503, json: { code: 'overloaded', error: /slow readers/ } });
+    t.ok(refused.headers['retry-after']);
+    t.ok(await app.figure('http_refused_total{code="overloaded",why="readers"}'));
+    t.match(await app.post('/product/visit', { identity: WHO, productHandle: 'x' }), { status: 200 });
 
-  now = 2_000;
-  const answer = await list();
-  t.match(answer, { status: 200 }, 'a reader that takes nothing makes room');
-  t.equal(answer.json.items.length, ITEMS);
-  t.equal(await app.figure('http_readers_cut_total'), 1);
-  t.ok((await waitingOf(app)) < full);
-  const fit = [64 * MiB, 64 * MiB + 1].map((bytes) => new PendingBytes().makeRoom(bytes));
-  t.same(fit, [true, false], 'of a process: 64 MiB');
-  for (const wire of wires) wire.socket.destroy();
-  await until('nothing waits any more', async () => (await waitingOf(app)) === 0);
-});
-t.test('closing waits for slow readers, and 5 s for one that reads no more', async (t) => {
+    now = 2_000;
+    const answer = await list();
+    t.match(answer, { status: 200 }, 'a reader that takes nothing makes room');
+    t.equal(answer.json.items.length, ITEMS);
+    t.equal(await app.figure('http_readers_cut_total'), 1);
+    t.ok((await waitingOf(app)) < full);
+    const fit = [64 * MiB, 64 * MiB + 1].map((bytes) => new PendingBytes().makeRoom(bytes));
+    t.same(fit, [true, false], 'of a process: 64 MiB');
+    for (const wire of wires) wire.socket.destroy();
+    await until('nothing waits any more', async () => (await waitingOf(app)) === 0);
+  },
+);
+t.test('a closing server waits for slow readers, but only 5 s for one that has stalled', async (t) => {
   const start = () => startApp(t, redis, { prefix: 'lists' });
   const [app, other] = [await start(), await start()];
-  const told = await Wire.open(t, app.port);
-  told.sendHead('GET', '/healthz');
-  await told.next();
+  const during = await Wire.open(t, app.port);
+  during.sendHead('GET', '/healthz');
+  await during.next();
   const before = await ask(t, app.port);
   await ask(t, other.port);
   await until('two wait', async () => (await waitingOf(app)) > 0 && (await waitingOf(other)) > 0);
   const one = await waitingOf(app);
   const closing = Promise.all([app.close(), other.close()]);
-  askOn(told);
+  askOn(during);
   await until('one more waits', async () => (await waitingOf(app)) > one);
-  for (const wire of [before, told]) {
+  for (const wire of [before, during]) {
     wire.socket.resume();
     const answer = await wire.next();
-    t.equal(answer?.headers['connection'], wire === told ? 'close' : undefined);
+    t.equal(answer?.headers['connection'], wire === during ? 'close' : undefined);
     t.equal(JSON.parse(answer?.body ?? '{}').items?.length, ITEMS);
   }
   await closing;
 });
-t.test('who sends requests and reads no answers is cut, also where no rate limit holds', async (t) => {
-  const app = await startApp(t, redis);
-  for (const [path, status] of [
-    ['/nowhere', 404],
-    ['/healthz', 200],
-    ['/beacon.js', 200],
-  ] as const) {
-    t.equal((await app.get(path)).status, status);
-    const wire = await Wire.open(t, app.port);
-    wire.socket.pause();
-    const requests = `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(400);
-    const isCut = () => wire.socket.destroyed;
-    for (let sent = 0; !isCut() && sent < 8 * MiB; sent += requests.length) {
-      await new Promise((resolve) => wire.socket.write(requests, resolve));
-      await turn();
+t.test(
+  'a client that sends requests and reads no answers is disconnected, even if no rate limit applies',
+  async (t) => {
+    const app = await startApp(t, redis);
+    for (const [path, status] of [
+      ['/nowhere', 404],
+      ['/healthz', 200],
+      ['/beacon.js', 200],
+    ] as const) {
+      t.equal((await app.get(path)).status, status);
+      const wire = await Wire.open(t, app.port);
+      wire.socket.pause();
+      const requests = `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(400);
+      const isCut = () => wire.socket.destroyed;
+      for (let sent = 0; !isCut() && sent < 8 * MiB; sent += requests.length) {
+        await new Promise((resolve) => wire.socket.write(requests, resolve));
+        await turn();
+      }
+      t.ok(isCut(), path);
     }
-    t.ok(isCut(), path);
-  }
-});
+  },
+);

@@ -27,7 +27,7 @@ import { startStores } from '../harness/stores.js';
 import { until } from '../harness/until.js';
 import { sessionNote } from './orders.js';
 
-/** Files under a folder that have one of the texts. One that goes away meanwhile has none. */
+/** Files under a folder that contain one of the texts. A file that disappears during the search is skipped. */
 async function filesWith(dir: string, texts: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for (const entry of await readdir(dir, { withFileTypes: true, recursive: true })) {
@@ -80,12 +80,12 @@ t.test('erasures through ClickHouse', async (t) => {
   const visits = () => count('1', {}, 'visits_stored');
   const ofCustomer = (id: string) => count('customer_id = {id: String}', { id });
   const ofSession = (id: string) => count('session_id = {id: String}', { id });
-  /** Waits until all that was sent before is in ClickHouse: there is one stream of events. */
-  let marks = 0;
+  /** Waits until every earlier event is in ClickHouse: there is one stream of events. */
+  let markers = 0;
   const stored = async () => {
-    const mark = `mark-${++marks}`;
-    await event({ customerId: mark });
-    await until(`${mark} is in ClickHouse`, async () => (await ofCustomer(mark)) === 1);
+    const marker = `marker-${++markers}`;
+    await event({ customerId: marker });
+    await until(`${marker} is in ClickHouse`, async () => (await ofCustomer(marker)) === 1);
   };
   const untilErased = () =>
     until('nothing is left to erase', async () => {
@@ -93,31 +93,34 @@ t.test('erasures through ClickHouse', async (t) => {
       return (await app.figure('pending_erasures')) === 0;
     });
 
-  t.test('a server whose clock is a day off, either way, erases all rows of a visitor', async (t) => {
-    const visitors = [-1, 1].flatMap((days): [number, Record<string, string>][] => [
-      [days, { customerId: `clock ${days}` }],
-      [days, { sessionId: `clock ${days}` }],
-    ]);
-    for (const [, who] of visitors) {
-      await event(who);
-      await visit(who);
-    }
-    await stored();
-    await until('the visits are in ClickHouse', async () => (await visits()) === visitors.length);
-    const { now } = Date;
-    t.teardown(() => {
+  t.test(
+    'a server whose clock is a day off, in either direction, erases all rows of a visitor',
+    async (t) => {
+      const visitors = [-1, 1].flatMap((days): [number, Record<string, string>][] => [
+        [days, { customerId: `clock ${days}` }],
+        [days, { sessionId: `clock ${days}` }],
+      ]);
+      for (const [, who] of visitors) {
+        await event(who);
+        await visit(who);
+      }
+      await stored();
+      await until('the visits are in ClickHouse', async () => (await visits()) === visitors.length);
+      const { now } = Date;
+      t.teardown(() => {
+        Date.now = now;
+      });
+      for (const [days, who] of visitors) {
+        Date.now = () => now() + days * 86_400_000;
+        await erase(who);
+      }
       Date.now = now;
-    });
-    for (const [days, who] of visitors) {
-      Date.now = () => now() + days * 86_400_000;
-      await erase(who);
-    }
-    Date.now = now;
-    await untilErased();
-    for (const [, id] of visitors.flatMap(([, who]) => Object.entries(who)))
-      t.same([await ofCustomer(id), await ofSession(id)], [0, 0], id);
-    t.equal(await visits(), 0);
-  });
+      await untilErased();
+      for (const [, id] of visitors.flatMap(([, who]) => Object.entries(who)))
+        t.same([await ofCustomer(id), await ofSession(id)], [0, 0], id);
+      t.equal(await visits(), 0);
+    },
+  );
 
   t.test('an erasure takes the rows of its profile, and the orders that name its customer', async (t) => {
     const LONG = 'x'.repeat(200);
@@ -154,7 +157,7 @@ t.test('erasures through ClickHouse', async (t) => {
     const moved = await read({ customerId: '5520' });
     t.same([moved.identities.sessionIds, moved.events.length], [[], 1]);
     for (const customerId of ['5510', '5520', '5530']) t.same(await erase({ customerId }), { erased: true });
-    await sleep(5); // what is of the erasure's own millisecond counts as erased
+    await sleep(5); // rows of the erasure's own millisecond count as erased
     await event({ customerId: '5530' });
     await stored();
     t.match(await read({ customerId: '5530' }), { events: { length: 1 }, purchases: { length: 0 } });
@@ -228,112 +231,125 @@ t.test('erasures through ClickHouse', async (t) => {
     t.match(found.visitLog[0], { product_handle: 'red-shoe', occurred_at: /^\d{4}-\d\d-\d\dT.*Z$/ });
   });
 
-  t.test('erased: not in an export, though ClickHouse has the rows yet; then nowhere on disk', async (t) => {
-    await until("the other visitor's row is in ClickHouse", async () => (await visits()) === 5);
-    t.same(await erase({ email: EMAIL }), { erased: true });
-    t.equal(await visits(), 5);
-    t.equal(await statusOf({ customerId: CUSTOMER }), 404);
-    await untilErased();
-    t.equal(await visits(), 1, "another visitor's row stays");
+  t.test(
+    'after an erasure the export is 404 at once, and later no file of Redis or ClickHouse names the visitor',
+    async (t) => {
+      await until("the other visitor's row is in ClickHouse", async () => (await visits()) === 5);
+      t.same(await erase({ email: EMAIL }), { erased: true });
+      t.equal(await visits(), 5);
+      t.equal(await statusOf({ customerId: CUSTOMER }), 404);
+      await untilErased();
+      t.equal(await visits(), 1, "another visitor's row stays");
 
-    const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
-    const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];
-    t.ok(hashes.length > 1);
-    // Answers of batches expire after a minute, keyed requests after a day, times of erasures after 400 days: too late for a test.
-    for (const key of await app.keys()) {
-      const isTime = keyPattern(keys.erasedAt('*.*')).test(key);
-      if (!isTime && !/:channel:|\{k:/.test(key)) continue;
-      const seconds = await connection.ttl(key);
-      t.ok(seconds > 0 && seconds <= (isTime ? 400 : 1) * 86_400, `${key} ends`);
-      if (key.includes('{k:')) t.notMatch(await connection.get(key), new RegExp(texts.slice(0, 3).join('|')));
-      await connection.del(key);
-    }
-    const held = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
-    const inRedis = texts.filter((text) => held.includes(text));
-    t.same(inRedis, [], 'Redis');
-    await connection.bgrewriteaof();
-    await until("Redis's file is written anew", async () => {
-      const info = await connection.info('persistence');
-      return /aof_rewrite_in_progress:0/.test(info) && /aof_rewrite_scheduled:0/.test(info);
-    });
-    let left: string[] = [];
-    await until('the old file is gone', async () => {
-      left = await filesWith(redis.dir, texts);
-      return left.length === 0;
-    }).catch(() => t.same(left, [], "Redis's files"));
-    await until('ClickHouse has nothing but parts that were replaced', async () => {
-      // ClickHouse removes what a mutation has replaced when it has time; that is not ours to wait for.
-      const parts = await select<{ path: string }>(client, 'SELECT path FROM system.parts WHERE NOT active');
-      const replaced = parts.map(({ path }) => path.slice(path.indexOf('store/')));
-      const found = await filesWith(clickhouse.dir, texts);
-      left = found.filter((file) => !replaced.some((path) => file.includes(path)));
-      return left.length === 0;
-    }).catch(() => {});
-    t.same(left, [], "ClickHouse's files");
-  });
+      const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
+      const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];
+      t.ok(hashes.length > 1);
+      // Answers of batches expire after a minute, keyed requests after a day, times of erasures after 400 days: too late for a test.
+      for (const key of await app.keys()) {
+        const isTime = keyPattern(keys.erasedAt('*.*')).test(key);
+        if (!isTime && !/:channel:|\{k:/.test(key)) continue;
+        const seconds = await connection.ttl(key);
+        t.ok(seconds > 0 && seconds <= (isTime ? 400 : 1) * 86_400, `${key} ends`);
+        if (key.includes('{k:'))
+          t.notMatch(await connection.get(key), new RegExp(texts.slice(0, 3).join('|')));
+        await connection.del(key);
+      }
+      const held = `${await app.keys()} ${JSON.stringify(await app.dump())}`;
+      const inRedis = texts.filter((text) => held.includes(text));
+      t.same(inRedis, [], 'Redis');
+      await connection.bgrewriteaof();
+      await until("Redis's file is written anew", async () => {
+        const info = await connection.info('persistence');
+        return /aof_rewrite_in_progress:0/.test(info) && /aof_rewrite_scheduled:0/.test(info);
+      });
+      let left: string[] = [];
+      await until('the old file is gone', async () => {
+        left = await filesWith(redis.dir, texts);
+        return left.length === 0;
+      }).catch(() => t.same(left, [], "Redis's files"));
+      await until('ClickHouse has nothing but parts that were replaced', async () => {
+        // ClickHouse removes replaced parts whenever it has time: no test waits for that.
+        const parts = await select<{ path: string }>(
+          client,
+          'SELECT path FROM system.parts WHERE NOT active',
+        );
+        const replaced = parts.map(({ path }) => path.slice(path.indexOf('store/')));
+        const found = await filesWith(clickhouse.dir, texts);
+        left = found.filter((file) => !replaced.some((path) => file.includes(path)));
+        return left.length === 0;
+      }).catch(() => {});
+      t.same(left, [], "ClickHouse's files");
+    },
+  );
 
-  t.test('a publishable key renames and reprices no product that somebody else told of', async (t) => {
-    const add = async (headers: Record<string, string>, sessionId: string, changes: object) => {
-      const body = { identity: { sessionId }, ...ITEM, variantId: '1', currencyCode: 'EUR', ...changes };
-      const answer = await app.post('/item/add', body, headers);
-      t.equal(answer.status, 200, answer.text);
-    };
-    const red = { productTitle: 'Red shoe', productHandle: 'red-shoe' };
-    const right = { ...red, price: '79.90', inventoryAvailable: false };
-    const wrong = { productTitle: 'Evil', productHandle: 'evil', price: '0.01', inventoryAvailable: true };
-    await add(TRUSTED, 'server', { productId: 'p1', ...right });
-    await add(BROWSER, 'b-1', { productId: 'p1', ...wrong });
-    await add(BROWSER, 'b-2', { productId: 'p2', ...wrong });
-    const payload = { productId: 'p1', variantId: '1', ...wrong };
-    const event = { identity: { sessionId: 'b-3' }, type: 'add', payload };
-    t.equal((await app.post('/event', event, BROWSER)).status, 200);
-    await app.shop.remove({ sessionId: 'b-1' }, { productId: 'p1', variantId: '1' });
-    await add(TRUSTED, 'server', { productId: 'p3', ...right });
-    const last = "SELECT product_id FROM products WHERE product_id = 'p3'";
-    await until('the last one is there', async () => (await select(client, last)).length === 1);
-    const shown = (view: string) =>
-      select(client, `SELECT * FROM ${view} WHERE product_id IN ('p1', 'p2') ORDER BY product_id`);
-    t.same(await shown('products'), [
-      { product_id: 'p1', product_handle: 'red-shoe', product_title: 'Red shoe' },
-      { product_id: 'p2', product_handle: 'evil', product_title: 'Evil' },
-    ]);
-    t.match(await shown('product_variants'), [
-      { product_id: 'p1', price_now: 79.9, in_stock: false },
-      { product_id: 'p2', price_now: 0.01, in_stock: true },
-    ]);
-    await add(TRUSTED, 'server', { productId: 'p2', ...right });
-    await until('the server is believed', async () => {
-      const [row] = await select(client, "SELECT product_title FROM products WHERE product_id = 'p2'");
-      return row?.['product_title'] === 'Red shoe';
-    });
-  });
+  t.test(
+    'a request with a publishable key renames and reprices no product that a server has described',
+    async (t) => {
+      const add = async (headers: Record<string, string>, sessionId: string, changes: object) => {
+        const body = { identity: { sessionId }, ...ITEM, variantId: '1', currencyCode: 'EUR', ...changes };
+        const answer = await app.post('/item/add', body, headers);
+        t.equal(answer.status, 200, answer.text);
+      };
+      const red = { productTitle: 'Red shoe', productHandle: 'red-shoe' };
+      const right = { ...red, price: '79.90', inventoryAvailable: false };
+      const wrong = { productTitle: 'Evil', productHandle: 'evil', price: '0.01', inventoryAvailable: true };
+      await add(TRUSTED, 'server', { productId: 'p1', ...right });
+      await add(BROWSER, 'b-1', { productId: 'p1', ...wrong });
+      await add(BROWSER, 'b-2', { productId: 'p2', ...wrong });
+      const payload = { productId: 'p1', variantId: '1', ...wrong };
+      const event = { identity: { sessionId: 'b-3' }, type: 'add', payload };
+      t.equal((await app.post('/event', event, BROWSER)).status, 200);
+      await app.shop.remove({ sessionId: 'b-1' }, { productId: 'p1', variantId: '1' });
+      await add(TRUSTED, 'server', { productId: 'p3', ...right });
+      const last = "SELECT product_id FROM products WHERE product_id = 'p3'";
+      await until('the last one is there', async () => (await select(client, last)).length === 1);
+      const shown = (view: string) =>
+        select(client, `SELECT * FROM ${view} WHERE product_id IN ('p1', 'p2') ORDER BY product_id`);
+      t.same(await shown('products'), [
+        { product_id: 'p1', product_handle: 'red-shoe', product_title: 'Red shoe' },
+        { product_id: 'p2', product_handle: 'evil', product_title: 'Evil' },
+      ]);
+      t.match(await shown('product_variants'), [
+        { product_id: 'p1', price_now: 79.9, in_stock: false },
+        { product_id: 'p2', price_now: 0.01, in_stock: true },
+      ]);
+      await add(TRUSTED, 'server', { productId: 'p2', ...right });
+      await until('the server is believed', async () => {
+        const [row] = await select(client, "SELECT product_title FROM products WHERE product_id = 'p2'");
+        return row?.['product_title'] === 'Red shoe';
+      });
+    },
+  );
 
-  t.test('share_opens has each opening once, an export none; an erasure takes them', async (t) => {
-    const [owner, other] = [{ sessionId: 'owner' }, { sessionId: 'other' }];
-    const person = {
-      'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0',
-    };
-    const codes: string[] = [];
-    for (const who of [owner, other]) {
-      await app.shop.add(who);
-      const { code } = await app.shop.share(who);
-      codes.push(code);
-      for (let n = 0; n < 2; n++) await app.get(`/wishlist/share/${code}`, person);
-    }
-    const opens = () => select(client, 'SELECT * FROM share_opens ORDER BY occurred_at');
-    const opened = async () => (await opens()).map(({ share_code }) => share_code);
-    await until('four are in ClickHouse', async () => (await opens()).length === 4);
-    t.same(await opened(), [codes[0], codes[0], codes[1], codes[1]]);
-    t.same(Object.keys((await opens())[0] ?? {}), ['occurred_at', 'share_code']);
-    const { events } = await app.shop.exported(owner);
-    t.match(events, [{ type: 'add' }, { type: 'share' }]);
-    t.equal(events.length, 2);
-    await app.shop.erase(owner);
-    await untilErased();
-    t.same(await opened(), [codes[1], codes[1]]);
-  });
+  t.test(
+    'share_opens shows each opening of a link once, no export has them, and an erasure removes them',
+    async (t) => {
+      const [owner, other] = [{ sessionId: 'owner' }, { sessionId: 'other' }];
+      const person = {
+        'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0',
+      };
+      const codes: string[] = [];
+      for (const who of [owner, other]) {
+        await app.shop.add(who);
+        const { code } = await app.shop.share(who);
+        codes.push(code);
+        for (let n = 0; n < 2; n++) await app.get(`/wishlist/share/${code}`, person);
+      }
+      const opens = () => select(client, 'SELECT * FROM share_opens ORDER BY occurred_at');
+      const opened = async () => (await opens()).map(({ share_code }) => share_code);
+      await until('four are in ClickHouse', async () => (await opens()).length === 4);
+      t.same(await opened(), [codes[0], codes[0], codes[1], codes[1]]);
+      t.same(Object.keys((await opens())[0] ?? {}), ['occurred_at', 'share_code']);
+      const { events } = await app.shop.exported(owner);
+      t.match(events, [{ type: 'add' }, { type: 'share' }]);
+      t.equal(events.length, 2);
+      await app.shop.erase(owner);
+      await untilErased();
+      t.same(await opened(), [codes[1], codes[1]]);
+    },
+  );
 
-  t.test('what waits in a stream and names an erased identity does not reach ClickHouse', async (t) => {
+  t.test('an event that waits in a stream does not reach ClickHouse if its visitor is erased', async (t) => {
     await flushing.close();
     await order('5560');
     await event({ sessionId: 'waits' });
@@ -445,7 +461,7 @@ t.test('erasures through ClickHouse', async (t) => {
     });
 });
 
-/** Events of a profile, or of profiles that `profile` makes of `number`. */
+/** Events of the profiles that the SQL expression `profile` gives for each `number`. */
 const addEvents = (profile: string, more: { rows?: number; bytes?: number } = {}) =>
   exporting.command({
     query: `INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, payload)
@@ -459,7 +475,7 @@ const running = async () => {
   return (await select(exporting, processes)).length;
 };
 
-/** Where a row begins may be in two chunks, with the size of the second in between. */
+/** The start of a row may span two chunks, with the size of the second in between. */
 const rowsIn = (text: string) => text.replace(/\r\n[0-9a-f]+\r\n/g, '').split('{"event_id"').length;
 
 async function read(t: Test, port: number, who: Readonly<Record<string, string>>) {
@@ -482,36 +498,39 @@ async function read(t: Test, port: number, who: Readonly<Record<string, string>>
   return { socket, seen };
 }
 
-t.test('more rows than a process has memory for', async (t) => {
+t.test('an export of more rows than a process has memory for', async (t) => {
   const app = await startExporting(t);
   const who = { customerId: 'has-many' };
   const { profileId } = await app.shop.visit(who);
   await addEvents(`'${profileId}'`, { rows: EVENTS, bytes: PAYLOAD });
 
-  await t.test('all are there for a slow reader, and little of them is held', async (t) => {
-    const before = process.memoryUsage().rss;
-    let most = 0;
-    const measuring = setInterval(() => {
-      most = Math.max(most, process.memoryUsage().rss - before);
-    }, 20);
-    t.teardown(() => clearInterval(measuring));
-    const { socket, seen } = await read(t, app.port, who);
-    socket.pause();
-    await until('it waits for its reader', async () => Number(await app.figure('http_pending_bytes')) > 0);
-    socket.on('data', () => {
+  await t.test(
+    'a slow reader gets every row of a large export, and the process holds little of it',
+    async (t) => {
+      const before = process.memoryUsage().rss;
+      let most = 0;
+      const measuring = setInterval(() => {
+        most = Math.max(most, process.memoryUsage().rss - before);
+      }, 20);
+      t.teardown(() => clearInterval(measuring));
+      const { socket, seen } = await read(t, app.port, who);
       socket.pause();
-      setTimeout(() => socket.resume(), 1);
-    });
-    socket.resume();
-    await until('the answer ends', () => seen.end.endsWith('\r\n0\r\n\r\n'), 60_000);
-    t.match(seen.head, /^HTTP\/1\.1 200 OK/);
-    t.equal(seen.rows, EVENTS);
-    t.ok(seen.bytes > EVENTS * PAYLOAD);
-    t.ok(most < (EVENTS * PAYLOAD) / 2, `${Math.round(most / MiB)} MiB more at most`);
-    t.equal(await app.figure('http_pending_bytes'), 0);
-  });
+      await until('it waits for its reader', async () => Number(await app.figure('http_pending_bytes')) > 0);
+      socket.on('data', () => {
+        socket.pause();
+        setTimeout(() => socket.resume(), 1);
+      });
+      socket.resume();
+      await until('the answer ends', () => seen.end.endsWith('\r\n0\r\n\r\n'), 60_000);
+      t.match(seen.head, /^HTTP\/1\.1 200 OK/);
+      t.equal(seen.rows, EVENTS);
+      t.ok(seen.bytes > EVENTS * PAYLOAD);
+      t.ok(most < (EVENTS * PAYLOAD) / 2, `${Math.round(most / MiB)} MiB more at most`);
+      t.equal(await app.figure('http_pending_bytes'), 0);
+    },
+  );
 
-  await t.test('a reader that leaves ends the query', async (t) => {
+  await t.test('an export whose reader leaves ends its query in ClickHouse', async (t) => {
     const { socket, seen } = await read(t, app.port, who);
     await until('it reads', () => seen.rows > 0);
     socket.pause();
@@ -521,13 +540,13 @@ t.test('more rows than a process has memory for', async (t) => {
     t.equal(await app.figure('http_pending_bytes'), 0);
   });
 
-  await t.test('HEAD has no body, and leaves no query', async (t) => {
+  await t.test('HEAD of a large export has no body, and leaves no query in ClickHouse', async (t) => {
     const answer = await app.send('HEAD', withQuery('/profile', who), undefined, TRUSTED);
     t.match(answer, { status: 200, text: '' });
     await until('nothing runs', async () => (await running()) === 0);
   });
 
-  await t.test('where ClickHouse goes away in the middle the connection is cut', async (t) => {
+  await t.test('an export is cut if ClickHouse goes away in the middle', async (t) => {
     const { port } = new URL(clickhouse.url);
     const proxy = await startProxy(t, `redis://127.0.0.1:${port}`);
     const url = new URL(clickhouse.url);
@@ -572,7 +591,7 @@ t.test('an export has the rows of 4,500 merged sessions, more than one query tak
   t.same(visits, { 'red-shoe': 1 });
 });
 
-t.test('whom Redis does not know is known by a row, and only then', async (t) => {
+t.test('a visitor without data in Redis is exported if ClickHouse has rows, and else is 404', async (t) => {
   const app = await startExporting(t);
   const [known, nobody] = [{ customerId: 'of-a-row' }, { sessionId: 'of-none' }];
   const { json } = await app.get(withQuery('/product/visit', { ...known, productHandle: 'x' }), TRUSTED);

@@ -38,7 +38,7 @@ eachRedis(t, async (t, redis) => {
 
   const traces = (...texts: string[]) => app.traces(...texts);
 
-  t.test('a guest: the export has all of it, and after the erasure nothing is left', async (t) => {
+  t.test('an export has everything of a guest, and an erasure leaves nothing', async (t) => {
     const who = { sessionId: 'guest-of-rights' };
     const email = 'guest@rights.example';
     const identity = { ...who, email, firstName: 'Gu' };
@@ -86,22 +86,29 @@ eachRedis(t, async (t, redis) => {
     t.match(await byEmail(' One@Rights.Shop'), ERASED, 'an address in other letters is the same');
   });
 
-  t.test('an address leads to whom its visitor was merged into, and is forgotten with them', async (t) => {
-    const session = { sessionId: 'mailed-and-merged' };
-    const email = 'merged@rights.example';
-    const guest = await add({ ...session, email });
-    await visit({ customerId: '77011' });
-    const { profileId } = await other.shop.visit({ ...session, customerId: '77011' });
-    t.match(await exported({ email }), { profileId, items: [Object] });
-    // The device is another customer's from now on, and the address is not.
-    await visit({ ...session, customerId: '77012' });
-    t.same(await erase({ email }), { erased: true });
-    t.same(await erase({ email }), { erased: false });
-    t.equal((await visit({ customerId: '77011' })).count, 1);
-    t.equal((await visit({ customerId: '77012' })).count, 2, 'of the shared device only the one who gave it');
-    for (const customerId of ['77011', '77012']) await erase({ customerId });
-    t.same(await traces('77011', '77012', email, profileId, guest.profileId), []);
-  });
+  t.test(
+    'an address leads to the customer into whom its visitor was merged, and is erased with that customer',
+    async (t) => {
+      const session = { sessionId: 'mailed-and-merged' };
+      const email = 'merged@rights.example';
+      const guest = await add({ ...session, email });
+      await visit({ customerId: '77011' });
+      const { profileId } = await other.shop.visit({ ...session, customerId: '77011' });
+      t.match(await exported({ email }), { profileId, items: [Object] });
+      // From here on the device is another customer's; the address stays the first one's.
+      await visit({ ...session, customerId: '77012' });
+      t.same(await erase({ email }), { erased: true });
+      t.same(await erase({ email }), { erased: false });
+      t.equal((await visit({ customerId: '77011' })).count, 1);
+      t.equal(
+        (await visit({ customerId: '77012' })).count,
+        2,
+        'of the shared device only the one who gave it',
+      );
+      for (const customerId of ['77011', '77012']) await erase({ customerId });
+      t.same(await traces('77011', '77012', email, profileId, guest.profileId), []);
+    },
+  );
 
   let devices = 0;
   /** A session that was merged into customer `c`, and is linked to `d` now. */
@@ -121,53 +128,60 @@ eachRedis(t, async (t, redis) => {
 
   for (const how of ['the customer', 'the session', 'the e-mail address']) {
     if (redis.urls.length > 1 && how !== 'the session') continue;
-    t.test(`a shared device's session is retired when its customer is erased by ${how}`, async (t) => {
-      const { session, profileId, c, d, code, email } = await addDevice();
-      const named = how === 'the customer' ? d : how === 'the session' ? session : { email };
-      t.same(await erase(named), { erased: true });
-      t.equal(await count(d), 0);
-      const before = await app.dump();
-      for (const by of [app, other]) {
-        for (const [path, body] of NAMING_A_SESSION) {
-          const answer = await by.post(
-            path,
-            JSON.parse(body.replaceAll('shared', session.sessionId)),
-            TRUSTED,
-          );
-          t.match(answer, RETIRED, path);
+    t.test(
+      `the session of a shared device is retired if an erasure that names ${how} erases its customer`,
+      async (t) => {
+        const { session, profileId, c, d, code, email } = await addDevice();
+        const named = how === 'the customer' ? d : how === 'the session' ? session : { email };
+        t.same(await erase(named), { erased: true });
+        t.equal(await count(d), 0);
+        const before = await app.dump();
+        for (const by of [app, other]) {
+          for (const [path, body] of NAMING_A_SESSION) {
+            const answer = await by.post(
+              path,
+              JSON.parse(body.replaceAll('shared', session.sessionId)),
+              TRUSTED,
+            );
+            t.match(answer, RETIRED, path);
+          }
+          const query = withQuery('/product/visit', { ...session, productHandle: 'red-shoe' });
+          for (const method of ['GET', 'DELETE'])
+            t.match(await by.send(method, query, undefined, TRUSTED), RETIRED, method);
+          const visits = [{ identity: session, productHandle: 'x' }];
+          const { results } = (await by.post('/product/visit/batch', { visits }, TRUSTED)).json;
+          t.match(results, [{ code: 'session_retired' }]);
+          t.match(await postProxied(by, '/item/list', LOGGED_OUT, { identity: session }), RETIRED);
+          t.match(await by.get(withQuery('/profile', session), TRUSTED), NOBODY);
+          t.match(await by.del('/profile', { identity: session }, TRUSTED), { json: { erased: false } });
         }
-        const query = withQuery('/product/visit', { ...session, productHandle: 'red-shoe' });
-        for (const method of ['GET', 'DELETE'])
-          t.match(await by.send(method, query, undefined, TRUSTED), RETIRED, method);
-        const visits = [{ identity: session, productHandle: 'x' }];
-        const { results } = (await by.post('/product/visit/batch', { visits }, TRUSTED)).json;
-        t.match(results, [{ code: 'session_retired' }]);
-        t.match(await postProxied(by, '/item/list', LOGGED_OUT, { identity: session }), RETIRED);
-        t.match(await by.get(withQuery('/profile', session), TRUSTED), NOBODY);
-        t.match(await by.del('/profile', { identity: session }, TRUSTED), { json: { erased: false } });
-      }
-      t.same(await app.dump(), before, 'nothing is changed');
-      const kept = await exported(c);
-      t.match(kept, { visits: { 'red-shoe': 2 }, shares: [code], items: { length: 1 } });
-      t.same(kept.identities.sessionIds, []);
+        t.same(await app.dump(), before, 'nothing is changed');
+        const kept = await exported(c);
+        t.match(kept, { visits: { 'red-shoe': 2 }, shares: [code], items: { length: 1 } });
+        t.same(kept.identities.sessionIds, []);
 
-      const next = { customerId: `next-${session.sessionId}` };
-      t.match(await login({ ...session, ...next }), { merged: false });
-      t.equal((await other.shop.visit(session)).profileId, (await exported(next)).profileId, 'linked again');
-      t.match(await exported(next), { visits: { 'red-shoe': 1 }, items: { length: 0 } });
-      t.equal((await postProxied(app, '/item/list', LOGGED_OUT, { identity: session })).status, 403);
-      t.same(await erase(next), { erased: true });
-      t.match(await other.post('/item/list', { identity: session }, TRUSTED), RETIRED);
-      t.equal((await login({ ...session, ...c })).profileId, kept.profileId);
-      t.equal(await other.shop.count(session), 2, 'it is the first customer’s again');
-      await login({ ...session, ...d });
-      await erase(d);
+        const next = { customerId: `next-${session.sessionId}` };
+        t.match(await login({ ...session, ...next }), { merged: false });
+        t.equal(
+          (await other.shop.visit(session)).profileId,
+          (await exported(next)).profileId,
+          'linked again',
+        );
+        t.match(await exported(next), { visits: { 'red-shoe': 1 }, items: { length: 0 } });
+        t.equal((await postProxied(app, '/item/list', LOGGED_OUT, { identity: session })).status, 403);
+        t.same(await erase(next), { erased: true });
+        t.match(await other.post('/item/list', { identity: session }, TRUSTED), RETIRED);
+        t.equal((await login({ ...session, ...c })).profileId, kept.profileId);
+        t.equal(await other.shop.count(session), 2, 'it is the first customer’s again');
+        await login({ ...session, ...d });
+        await erase(d);
 
-      t.same(await erase(c), { erased: true });
-      t.match(await other.shop.visit(session), { count: 1, profileId }, 'then it is a guest again');
-      t.same(await erase(session), { erased: true });
-      t.same(await traces(session.sessionId, profileId, kept.profileId, code, email), []);
-    });
+        t.same(await erase(c), { erased: true });
+        t.match(await other.shop.visit(session), { count: 1, profileId }, 'then it is a guest again');
+        t.same(await erase(session), { erased: true });
+        t.same(await traces(session.sessionId, profileId, kept.profileId, code, email), []);
+      },
+    );
   }
 
   // The rest are the same steps in other orders.
@@ -208,25 +222,28 @@ eachRedis(t, async (t, redis) => {
     t.equal(await other.shop.count({ sessionId }, 'after'), 1, 'also asked at a server that has not seen it');
   });
 
-  t.test('by e-mail address: every visitor for whom it was given, and no other', async (t) => {
-    const email = 'Shared@Rights.example';
-    await add({ sessionId: 'mailed-guest', email });
-    await add({ customerId: '77010', email: ' shared@rights.example ' });
-    await add({ sessionId: 'mailed-other', email: 'other@rights.example' });
-    const found = await exported({ email: 'shared@rights.EXAMPLE' });
-    t.match(found, { identities: { customerIds: ['77010'] }, items: [Object] }, 'customers first');
-    t.match(found.others, [{ items: [Object], profile: { email } }]);
-    const unknown = await app.get('/profile?email=unknown@rights.example', TRUSTED);
-    t.match(unknown, { status: 404, json: { code: 'not_found' } });
-    t.equal((await app.get('/profile?email=no-address', TRUSTED)).status, 400);
-    t.same(await erase({ email }), { erased: true });
-    const ids = [found.profileId, found.others[0].profileId];
-    t.same(await traces('mailed-guest', '77010', 'hared@', 'HARED@', ...ids), []);
-    t.same(await erase({ email }), { erased: false });
-    t.match(await exported({ sessionId: 'mailed-other' }), { items: [Object] });
-  });
+  t.test(
+    'an erasure by e-mail address erases every visitor for whom it was given, and no other',
+    async (t) => {
+      const email = 'Shared@Rights.example';
+      await add({ sessionId: 'mailed-guest', email });
+      await add({ customerId: '77010', email: ' shared@rights.example ' });
+      await add({ sessionId: 'mailed-other', email: 'other@rights.example' });
+      const found = await exported({ email: 'shared@rights.EXAMPLE' });
+      t.match(found, { identities: { customerIds: ['77010'] }, items: [Object] }, 'customers first');
+      t.match(found.others, [{ items: [Object], profile: { email } }]);
+      const unknown = await app.get('/profile?email=unknown@rights.example', TRUSTED);
+      t.match(unknown, { status: 404, json: { code: 'not_found' } });
+      t.equal((await app.get('/profile?email=no-address', TRUSTED)).status, 400);
+      t.same(await erase({ email }), { erased: true });
+      const ids = [found.profileId, found.others[0].profileId];
+      t.same(await traces('mailed-guest', '77010', 'hared@', 'HARED@', ...ids), []);
+      t.same(await erase({ email }), { erased: false });
+      t.match(await exported({ sessionId: 'mailed-other' }), { items: [Object] });
+    },
+  );
 
-  t.test('ids in one request name the same visitor, all of them, or it is refused', async (t) => {
+  t.test('an export or an erasure is refused if its ids name different visitors', async (t) => {
     const [one, guest] = [{ customerId: '1' }, { sessionId: 'g-1' }];
     const fill = async () => {
       await visit({ ...one, sessionId: 'of-1' }, 'x');
@@ -287,11 +304,11 @@ eachRedis(t, async (t, redis) => {
     ] as Ids[])
       t.match(await asked(ids), NOBODY, `${JSON.stringify(ids)} is nobody`);
     const { identities } = await exported({ ...guest, customerId: 'no' });
-    t.same(identities, { customerIds: [], sessionIds: ['g-1'] }, 'no id is told that is not known');
+    t.same(identities, { customerIds: [], sessionIds: ['g-1'] }, 'no unknown id is in the answer');
     t.same(await erase(unknown), { erased: false });
   });
 
-  t.test('at maxmemory', async (t) => {
+  t.test('erasures and redactions succeed while Redis is at maxmemory', async (t) => {
     const nodes = connectToEach(t, redis.urls);
     const setMaxMemory = (bytes: number) =>
       Promise.all(nodes.map((node) => node.config('SET', 'maxmemory', bytes)));
@@ -326,7 +343,7 @@ eachRedis(t, async (t, redis) => {
       { sessionId: first.guest },
       device.session,
     ] as Ids[]) {
-      // Beside requests that fail, in the same batches. Under a key as without one.
+      // Next to failing requests in the same batches; with an idempotency key and without.
       const key = { ...TRUSTED, 'idempotency-key': JSON.stringify(identity) };
       const failing = Array.from({ length: 50 }, (_, i) => refused(`fails-${i}`));
       const unknown = Array.from({ length: 50 }, (_, i) => erasing({ sessionId: `unknown-${i}` }));

@@ -21,7 +21,7 @@ t.test('events and facts', async (t) => {
     return rest;
   };
 
-  t.test('an event answers the profile id, and is in the stream with its columns', async (t) => {
+  t.test("POST /event answers the profile id, and appends a line with the event's columns", async (t) => {
     const started = Date.now();
     const facts = { email: 'jane@example.org', firstName: 'Jane', lastName: 'Doe-Roe' };
     const identity = { customerId: 'gid://shopify/Customer/1', device: 'desktop', locale: 'de', ...facts };
@@ -69,7 +69,7 @@ t.test('events and facts', async (t) => {
     t.notMatch(JSON.stringify(await app.rows()), /jane|Doe-Roe/i, 'and never enter the stream');
   });
 
-  t.test('a payload is stored as it came: any names, and 1,000 levels deep', async (t) => {
+  t.test('a payload is stored as it was sent: any names, and 1,000 levels deep', async (t) => {
     for (const raw of [
       '{"__proto__":{"productId":"evil"},"constructor":"x","toJSON":"y","hasOwnProperty":1}',
       `{"a":${'['.repeat(999)}${']'.repeat(999)}}`,
@@ -81,26 +81,29 @@ t.test('events and facts', async (t) => {
     }
   });
 
-  t.test('a payload of 16,384 bytes passes and one of 16,385 does not, and blanks are free', async (t) => {
-    const identity = { sessionId: 'large' };
-    const payloadOf = (bytes: number, unit: string) => {
-      const rest = bytes - Buffer.byteLength('{"a":""}');
-      const size = Buffer.byteLength(unit);
-      return { a: unit.repeat(Math.floor(rest / size)) + 'y'.repeat(rest % size) };
-    };
-    const issues = [{ path: '/payload', message: 'must have at most 16384 bytes as JSON' }];
-    for (const unit of ['x', 'é', '😀']) {
-      await event(identity, 'add', payloadOf(16_384, unit));
-      const more = { identity, type: 'add', payload: payloadOf(16_385, unit) };
-      const json = { code: 'payload_too_large', issues };
-      t.match(await app.post('/event', more, TRUSTED), { status: 413, json }, unit);
-    }
-    const fits = { identity, type: 'add', payload: payloadOf(16_384, 'x') };
-    const blown = JSON.stringify(fits, null, 8).replaceAll('\n', '\n\n\n');
-    t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
-  });
+  t.test(
+    'a payload of 16,384 bytes is accepted and one of 16,385 is not, and whitespace does not count',
+    async (t) => {
+      const identity = { sessionId: 'large' };
+      const payloadOf = (bytes: number, unit: string) => {
+        const rest = bytes - Buffer.byteLength('{"a":""}');
+        const size = Buffer.byteLength(unit);
+        return { a: unit.repeat(Math.floor(rest / size)) + 'y'.repeat(rest % size) };
+      };
+      const issues = [{ path: '/payload', message: 'must have at most 16384 bytes as JSON' }];
+      for (const unit of ['x', 'é', '😀']) {
+        await event(identity, 'add', payloadOf(16_384, unit));
+        const more = { identity, type: 'add', payload: payloadOf(16_385, unit) };
+        const json = { code: 'payload_too_large', issues };
+        t.match(await app.post('/event', more, TRUSTED), { status: 413, json }, unit);
+      }
+      const fits = { identity, type: 'add', payload: payloadOf(16_384, 'x') };
+      const blown = JSON.stringify(fits, null, 8).replaceAll('\n', '\n\n\n');
+      t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
+    },
+  );
 
-  t.test('large events that come at once are batches that the flusher can hold', async (t) => {
+  t.test('large events that arrive at once are appended in batches of at most 16', async (t) => {
     const app = await startApp(t, redis);
     const payload = { quotes: '"'.repeat(8_000) };
     const guests = Array.from({ length: 200 }, (_, i) => ({ sessionId: `s${i}` }));
@@ -125,7 +128,7 @@ t.test('events and facts', async (t) => {
     t.match(await app.shop.visit({ sessionId: 's' }), { count: 1 });
   });
 
-  t.test('a guest gets a profile that keeps what is known', async (t) => {
+  t.test('a guest gets a profile that keeps the given facts', async (t) => {
     const names = { firstName: 'G', lastName: 'Uest' };
     const facts = { device: 'desktop', locale: 'de', email: 'g@example.org', ...names };
     const guest = { sessionId: 'g-1', customerId: null };
@@ -152,7 +155,7 @@ t.test('events and facts', async (t) => {
       }
   });
 
-  t.test('the last request counts, whichever server had the one before', async (t) => {
+  t.test('the last request decides a fact, whichever server got the one before', async (t) => {
     const who = { sessionId: 'two-servers' };
     await event({ ...who, firstName: 'Ann' });
     await other.shop.event({ ...who, firstName: 'Bea' });
@@ -160,27 +163,30 @@ t.test('events and facts', async (t) => {
     t.equal((await exported(who)).profile.firstName, 'Ann');
   });
 
-  t.test('facts that are named like fields of a profile are facts, through merge and erasure', async (t) => {
-    for (const fact of ['share', 'name', 'lastLink', 'registered', 'target', 'itemBytes']) {
-      const [session, customer] = [{ sessionId: `device-${fact}` }, { customerId: `device-${fact}` }];
-      await event({ ...session, device: fact, locale: fact, lastName: fact });
-      const { code } = await share(session);
-      await visit(customer);
-      await share(customer);
-      await visit({ ...session, ...customer });
-      const found = await exported(customer);
-      t.match(found, { profile: { device: fact, lastName: fact } });
-      t.ok(found.shares.includes(code));
-      t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 200);
-      await erase(customer);
-      // Before it is asked for: that would remove a key that leads nowhere.
-      const keys = await app.keys();
-      t.notOk(keys.join().includes(code), 'no key is left');
-      t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
-    }
-  });
+  t.test(
+    'facts that spell fields of a profile survive a merge, and leave nothing after an erasure',
+    async (t) => {
+      for (const fact of ['share', 'name', 'lastLink', 'registered', 'target', 'itemBytes']) {
+        const [session, customer] = [{ sessionId: `device-${fact}` }, { customerId: `device-${fact}` }];
+        await event({ ...session, device: fact, locale: fact, lastName: fact });
+        const { code } = await share(session);
+        await visit(customer);
+        await share(customer);
+        await visit({ ...session, ...customer });
+        const found = await exported(customer);
+        t.match(found, { profile: { device: fact, lastName: fact } });
+        t.ok(found.shares.includes(code));
+        t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 200);
+        await erase(customer);
+        // Before the share code is requested: that would remove a key that leads nowhere.
+        const keys = await app.keys();
+        t.notOk(keys.join().includes(code), 'no key is left');
+        t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
+      }
+    },
+  );
 
-  t.test('properties of an item that mean something in JavaScript come back', async (t) => {
+  t.test('properties named __proto__ and constructor come back as they were stored', async (t) => {
     const who = { sessionId: 'proto' };
     const properties = JSON.parse('{"__proto__": 1, "constructor": {"__proto__": "x"}}');
     await add(who, { productHandle: '__proto__', properties });
@@ -199,36 +205,39 @@ eachRedis(t, async (t, redis) => {
   const { add, erase, event, exported, login, share, visit } = app.shop;
   const byEmail = (email: string) => app.get(withQuery('/profile', { email }), TRUSTED);
 
-  t.test('an address that a browser or a storefront claims leads to no stranger', async (t) => {
-    const victim = { customerId: '501' };
-    const email = 'victim@claims.example';
-    await add({ ...victim, email });
-    const { profileId } = await exported(victim);
-    const [typed, signed] = [{ sessionId: 'typed' }, { sessionId: 'signed' }];
-    for (const path of ['/event', '/item/add', '/share']) {
-      const body = { type: 'add', ...ITEM };
-      const claims = { ...body, identity: { ...typed, email } };
-      t.equal((await app.post(path, claims, BROWSER)).status, 200, path);
-      const ours = await postProxied(app, path, LOGGED_OUT, { ...body, identity: { ...signed, email } });
-      t.equal(ours.status, 200, path);
-    }
-    const loggedIn = { identity: { customerId: '502', sessionId: 'of-502', email }, ...ITEM };
-    t.equal((await postProxied(app, '/item/add', '502', loggedIn)).status, 200);
+  t.test(
+    'an address given by a browser or a storefront does not lead to the visitor who claimed it',
+    async (t) => {
+      const victim = { customerId: '501' };
+      const email = 'victim@claims.example';
+      await add({ ...victim, email });
+      const { profileId } = await exported(victim);
+      const [typed, signed] = [{ sessionId: 'typed' }, { sessionId: 'signed' }];
+      for (const path of ['/event', '/item/add', '/share']) {
+        const body = { type: 'add', ...ITEM };
+        const claims = { ...body, identity: { ...typed, email } };
+        t.equal((await app.post(path, claims, BROWSER)).status, 200, path);
+        const ours = await postProxied(app, path, LOGGED_OUT, { ...body, identity: { ...signed, email } });
+        t.equal(ours.status, 200, path);
+      }
+      const loggedIn = { identity: { customerId: '502', sessionId: 'of-502', email }, ...ITEM };
+      t.equal((await postProxied(app, '/item/add', '502', loggedIn)).status, 200);
 
-    for (const who of [typed, signed, { customerId: '502' }])
-      t.match((await exported(who)).profile, { email }, 'kept with the profile, and exported');
-    const found = await byEmail(email);
-    t.match(found, { status: 200, json: { profileId } });
-    t.notOk('others' in found.json);
-    t.match(await exported({ ...victim, email }), { profileId });
-    t.same(await erase({ ...victim, email }), { erased: true });
-    t.equal((await byEmail(email)).status, 404);
-    t.same(await erase({ email }), { erased: false });
-    t.match((await exported(typed)).profile, { email }, 'the stranger is not erased with the victim');
-  });
+      for (const who of [typed, signed, { customerId: '502' }])
+        t.match((await exported(who)).profile, { email }, 'kept with the profile, and exported');
+      const found = await byEmail(email);
+      t.match(found, { status: 200, json: { profileId } });
+      t.notOk('others' in found.json);
+      t.match(await exported({ ...victim, email }), { profileId });
+      t.same(await erase({ ...victim, email }), { erased: true });
+      t.equal((await byEmail(email)).status, 404);
+      t.same(await erase({ email }), { erased: false });
+      t.match((await exported(typed)).profile, { email }, 'the stranger is not erased with the victim');
+    },
+  );
 
-  // Those of orders: orders.test.ts.
-  t.test('an address that a server gives leads to its visitor, for whatever operation', async (t) => {
+  // Addresses of orders: orders.test.ts.
+  t.test('an address that a server gives leads to its visitor, whichever operation gives it', async (t) => {
     const given = {
       event,
       item: add,
@@ -245,7 +254,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a placeholder leads nowhere, whoever gives it', async (t) => {
+  t.test('a placeholder address leads to nobody, whoever gives it', async (t) => {
     const names = ['none@shop.test', 'NULL@null.null', 'undefined@undefined', 'noreply@shop.test'];
     const tests = [
       'no-reply@shop.test',
@@ -268,38 +277,41 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('one address leads to the latest 100; its erasure reads no whole collection', async (t) => {
-    const email = 'everybody@form.example';
-    const guests = Array.from({ length: MOST + 5 }, (_, i) => `filled-${i}`);
-    for (const sessionId of guests) {
-      t.equal((await app.post('/profile/guest', { sessionId, email }, TRUSTED)).status, 200);
-      await sleep(2); // of one millisecond, none is the latest
-    }
-    // The first one is among the latest again.
-    await app.post('/profile/guest', { sessionId: 'filled-0', email }, TRUSTED);
-    t.equal(await app.figure('email_profiles_dropped_total'), 6);
-    const { json } = await byEmail(email);
-    const found = [json, ...json.others].flatMap(({ identities }) => identities.sessionIds);
-    t.same(found.sort(), [guests[0], ...guests.slice(6)].sort());
+  t.test(
+    'an address leads to its latest 100 visitors, and its erasure reads no whole collection',
+    async (t) => {
+      const email = 'everybody@form.example';
+      const guests = Array.from({ length: MOST + 5 }, (_, i) => `filled-${i}`);
+      for (const sessionId of guests) {
+        t.equal((await app.post('/profile/guest', { sessionId, email }, TRUSTED)).status, 200);
+        await sleep(2); // so that no two have the same millisecond
+      }
+      // The first one is among the latest again.
+      await app.post('/profile/guest', { sessionId: 'filled-0', email }, TRUSTED);
+      t.equal(await app.figure('email_profiles_dropped_total'), 6);
+      const { json } = await byEmail(email);
+      const found = [json, ...json.others].flatMap(({ identities }) => identities.sessionIds);
+      t.same(found.sort(), [guests[0], ...guests.slice(6)].sort());
 
-    const commands: string[] = [];
-    const ends = await Promise.all(
-      redis.urls.map((url) => monitorRedis(url, (words) => commands.push(words.join(' ')))),
-    );
-    t.same(await erase({ email }), { erased: true });
-    for (const end of ends) end();
-    const whole = commands.filter((one) =>
-      /^(hgetall|hkeys|hvals|smembers|z?l?range \S+ 0 -1)\b(?!.*:meta$)/i.test(one),
-    );
-    t.same(whole, []);
-    t.equal((await byEmail(email)).status, 404);
-    for (const sessionId of guests.slice(1, 6)) {
-      t.match((await exported({ sessionId })).profile, { email }, `${sessionId} was one of too many`);
-      t.same(await erase({ sessionId, email }), { erased: true }, 'and is found by its id');
-    }
-    await visit({ sessionId: guests[50] as string });
-    t.same((await exported({ sessionId: guests[50] as string })).profile, {});
-  });
+      const commands: string[] = [];
+      const ends = await Promise.all(
+        redis.urls.map((url) => monitorRedis(url, (words) => commands.push(words.join(' ')))),
+      );
+      t.same(await erase({ email }), { erased: true });
+      for (const end of ends) end();
+      const whole = commands.filter((one) =>
+        /^(hgetall|hkeys|hvals|smembers|z?l?range \S+ 0 -1)\b(?!.*:meta$)/i.test(one),
+      );
+      t.same(whole, []);
+      t.equal((await byEmail(email)).status, 404);
+      for (const sessionId of guests.slice(1, 6)) {
+        t.match((await exported({ sessionId })).profile, { email }, `${sessionId} was one of too many`);
+        t.same(await erase({ sessionId, email }), { erased: true }, 'and is found by its id');
+      }
+      await visit({ sessionId: guests[50] as string });
+      t.same((await exported({ sessionId: guests[50] as string })).profile, {});
+    },
+  );
 
   const mergesOf = async (profileId: string) => {
     const rows = (await app.rows()).filter((row) => row['profile_id'] === profileId);
@@ -348,7 +360,7 @@ eachRedis(t, async (t, redis) => {
     ...KNOWN.map((device) => [device, device.trim().toLowerCase()] as const),
     ...['fridge', '__proto__'].map((device) => [device, 'other'] as const),
   ];
-  t.test("the device of a visit is a server's word, or one of the known ones", async (t) => {
+  t.test('an unknown device of a visit becomes `other`, unless a server sends it', async (t) => {
     for (const [caller, post] of Object.entries(callers))
       for (const [device] of DEVICES) {
         const name = `${caller} ${device}`;
@@ -371,26 +383,29 @@ eachRedis(t, async (t, redis) => {
     { sent: ['tv', 5, ''], strangers: NO_WORDS },
     { sent: NO_WORDS, strangers: NO_WORDS },
   ];
-  t.test('so are device, source and channel of an event, and its payload is as it was sent', async (t) => {
-    const { anyone: _, ...known } = callers;
-    const sends = Object.entries(known).flatMap(([caller, post]) =>
-      EVENTS.map((words, i) => ({ caller, post, ...words, sessionId: `${caller} ${i}` })),
-    );
-    for (const { post, sent, sessionId } of sends) {
-      const [device, source, channel] = sent;
-      const body = { identity: { sessionId, device }, type: 'add', payload: { source, channel } };
-      t.equal((await post('/event', body)).status, 200, sessionId);
-    }
-    const rows = new Map((await app.rows()).map((row) => [row['session_id'], row]));
-    for (const { caller, sent, strangers, sessionId } of sends) {
-      const row = rows.get(sessionId) ?? {};
-      const [, source, channel] = sent;
-      t.equal(row['payload'], JSON.stringify({ source, channel }), sessionId);
-      const expected = caller !== 'a server' || typeof source !== 'string' ? strangers : sent;
-      t.same([row['device'], row['source'], row['channel']], expected, sessionId);
-    }
-  });
-  t.test('what is kept of a stranger has the known device, too', async (t) => {
+  t.test(
+    'an unknown device, source or channel of an event becomes `other`, unless a server sends it',
+    async (t) => {
+      const { anyone: _, ...known } = callers;
+      const sends = Object.entries(known).flatMap(([caller, post]) =>
+        EVENTS.map((words, i) => ({ caller, post, ...words, sessionId: `${caller} ${i}` })),
+      );
+      for (const { post, sent, sessionId } of sends) {
+        const [device, source, channel] = sent;
+        const body = { identity: { sessionId, device }, type: 'add', payload: { source, channel } };
+        t.equal((await post('/event', body)).status, 200, sessionId);
+      }
+      const rows = new Map((await app.rows()).map((row) => [row['session_id'], row]));
+      for (const { caller, sent, strangers, sessionId } of sends) {
+        const row = rows.get(sessionId) ?? {};
+        const [, source, channel] = sent;
+        t.equal(row['payload'], JSON.stringify({ source, channel }), sessionId);
+        const expected = caller !== 'a server' || typeof source !== 'string' ? strangers : sent;
+        t.same([row['device'], row['source'], row['channel']], expected, sessionId);
+      }
+    },
+  );
+  t.test("an unknown device from a storefront is stored as `other` among the visitor's facts", async (t) => {
     const identity = { sessionId: 'facts', device: 'fridge', email: 'a@example.org' };
     await postProxied(app, '/event', '', { identity, type: 'add' });
     t.match(await app.shop.exported({ sessionId: 'facts' }), { profile: { device: 'other' } });

@@ -35,7 +35,7 @@ t.test('the beacon is JavaScript that caches may keep and any page may load', as
   t.equal((await based.get(BEACON)).status, 404);
 });
 
-t.test('gzipped it is at most 2,048 bytes, for clients that take gzip and for no other', async (t) => {
+t.test('the gzipped beacon is at most 2,048 bytes, and only clients that accept gzip get it', async (t) => {
   const { headers, bytes } = await bytesOf(BEACON, 'gzip, deflate, br, zstd');
   t.match(headers, { 'content-encoding': 'gzip', 'content-length': `${bytes.length}` });
   t.ok(bytes.length <= 2048, `${bytes.length} bytes`);
@@ -48,25 +48,28 @@ t.test('gzipped it is at most 2,048 bytes, for clients that take gzip and for no
     t.equal(await encodingFor(refused), undefined, refused);
 });
 
-t.test('a client that has this version gets a 304 without a body, and its connection goes on', async (t) => {
-  const { headers } = await app.get(BEACON);
-  const tag = headers.etag as string;
-  const about = { etag: tag, 'cache-control': headers['cache-control'], vary: 'Accept-Encoding' };
-  const kept = { status: 304, text: '', headers: about };
-  for (const known of [tag, tag.slice(2), `"other", ${tag}`, '*'])
-    t.match(await app.get(BEACON, { 'if-none-match': known, 'accept-encoding': 'gzip' }), kept);
-  for (const other of ['"other"', `${tag.slice(0, -2)}"`, ''])
-    t.equal((await app.get(BEACON, { 'if-none-match': other })).status, 200, other);
-  const wire = await Wire.open(t, app.port);
-  for (let i = 0; i < 2; i++) {
-    wire.sendHead('GET', BEACON, { 'if-none-match': '*' });
-    const answer = await wire.next();
-    t.equal(answer?.status, 304);
-    t.notOk('content-length' in (answer?.headers ?? {}), 'a length of 0 would be told of the script');
-    t.notOk('content-type' in (answer?.headers ?? {}), 'there is nothing that has a type');
-    t.match(answer?.headers, { 'x-content-type-options': 'nosniff', 'x-request-id': /./ });
-  }
-});
+t.test(
+  'a client that has the current beacon gets a 304 without a body, and keeps its connection',
+  async (t) => {
+    const { headers } = await app.get(BEACON);
+    const tag = headers.etag as string;
+    const about = { etag: tag, 'cache-control': headers['cache-control'], vary: 'Accept-Encoding' };
+    const kept = { status: 304, text: '', headers: about };
+    for (const known of [tag, tag.slice(2), `"other", ${tag}`, '*'])
+      t.match(await app.get(BEACON, { 'if-none-match': known, 'accept-encoding': 'gzip' }), kept);
+    for (const other of ['"other"', `${tag.slice(0, -2)}"`, ''])
+      t.equal((await app.get(BEACON, { 'if-none-match': other })).status, 200, other);
+    const wire = await Wire.open(t, app.port);
+    for (let i = 0; i < 2; i++) {
+      wire.sendHead('GET', BEACON, { 'if-none-match': '*' });
+      const answer = await wire.next();
+      t.equal(answer?.status, 304);
+      t.notOk('content-length' in (answer?.headers ?? {}), 'no length of 0 is claimed for the script');
+      t.notOk('content-type' in (answer?.headers ?? {}), 'there is nothing that has a type');
+      t.match(answer?.headers, { 'x-content-type-options': 'nosniff', 'x-request-id': /./ });
+    }
+  },
+);
 
 t.test('/openapi.json must be revalidated, and is 304 for a client that has it', async (t) => {
   const { headers } = await app.get(DOCUMENT);
@@ -85,7 +88,7 @@ t.test('/openapi.json must be revalidated, and is 304 for a client that has it',
   );
 });
 
-t.test('where origins are allowed, caches are told of both things that answers depend on', async (t) => {
+t.test('with ALLOWED_ORIGINS, Vary of the beacon names both Origin and Accept-Encoding', async (t) => {
   const origin = 'https://shop.example';
   const open = await startApp(t, redis, { env: { ALLOWED_ORIGINS: origin } });
   const { headers } = await open.get(BEACON, { origin });
@@ -104,7 +107,7 @@ t.test('the beacon is one program of ES2017 without comments', async (t) => {
   t.equal(translated(ts.ScriptTarget.ES2017).outputText, newest.outputText, 'nothing had to be translated');
 });
 
-t.test('SCRIPT_NAME names its path, and the script finds its own tag', async (t) => {
+t.test('SCRIPT_NAME names the path of the kit, and the script finds its own tag', async (t) => {
   const named = await startApp(t, redis, { env: { SCRIPT_NAME: 'hearts' } });
   const { status, text, headers } = await named.get('/hearts.js');
   t.equal(status, 200);
@@ -135,7 +138,7 @@ for (const [base, server] of [
   ['', app],
   ['/api', based],
 ] as [string, TestApp][])
-  t.test(`under "${base}" every address in the pages leads somewhere`, async (t) => {
+  t.test(`every address in the pages under the base path "${base}" leads somewhere`, async (t) => {
     for (const path of [`${base}/`, `${base}/docs`]) {
       const { status, headers, text } = await server.get(path);
       t.equal(status, 200);
@@ -156,7 +159,7 @@ for (const [base, server] of [
       t.equal((await server.get(base)).text, (await server.get(`${base}/`)).text, 'no slash at its end');
   });
 
-t.test('what the page loads may be kept, and comes whole, gzipped or not', async (t) => {
+t.test('the script of /docs may be cached, and arrives whole, gzipped or not', async (t) => {
   const { headers, text } = await app.get(RENDERER);
   t.equal(text, readFileSync('node_modules/swagger-ui-dist/swagger-ui-bundle.js', 'utf8'));
   t.match(headers, { 'cache-control': /^public, max-age=\d{4,}/, vary: 'Accept-Encoding' });

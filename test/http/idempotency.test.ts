@@ -20,15 +20,15 @@ const event = (sessionId: string, type = 'add') => ({ identity: { sessionId }, t
 const key = (text: string, more = {}) => ({ 'idempotency-key': text, ...more });
 
 interface Write {
-  /** What makes its example another request. */
+  /** Fields that make its example another request. */
   readonly other: object;
-  /** What a user does between the first try and the retry; the retry must leave it. */
+  /** What a visitor does between the first try and the retry; the retry must leave it. */
   readonly meanwhile: (app: TestApp, sessionId: string) => Promise<unknown>;
-  /** Whether it is tried with a server that ends before it answers. More of it: test/profiles/crashes.test.ts. */
+  /** Also tried on a server that ends before it answers. More crashes: test/profiles/crashes.test.ts. */
   readonly crashes?: true;
 }
 
-/** The operations that take a key, but those of receivers and products, which are tried beside theirs. */
+/** The operations that take a key. Those of receivers and products are tested with theirs. */
 const WRITES: Readonly<Record<string, Write>> = {
   'POST /product/visit': {
     other: { productHandle: 'blue-hat' },
@@ -81,7 +81,7 @@ const WRITES: Readonly<Record<string, Write>> = {
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
   const other = await startApp(t, redis, { prefix: app.prefix });
-  // A retry waits less for the first try, which has ended.
+  // The first try has ended, so these servers wait less for it.
   const startFast = () => startApp(t, redis, { prefix: app.prefix, timing: { requestGraceMs: 20 } });
   const retriers = [await startFast(), await startFast()] as const;
   const client = await connectRedis({ urls: redis.urls, name: 'test', timeoutMs: 20_000 }, () => {});
@@ -90,7 +90,7 @@ eachRedis(t, async (t, redis) => {
   const rowsOfSession = async (sessionId: string) =>
     (await app.rows()).filter((row) => row['session_id'] === sessionId);
   const keys = createKeys(app.prefix);
-  /** As if the server had ended before it answered `send`. */
+  /** Leaves Redis as if the server had ended before it answered `send`. */
   const sendToEnding = async (sessionId: string, send: () => Promise<Answer>): Promise<Answer> => {
     const before = new Set(await app.keys());
     const answer = await send();
@@ -117,7 +117,10 @@ eachRedis(t, async (t, redis) => {
   t.same(keyed.map(({ name }) => name).sort(), Object.keys(WRITES).sort(), 'all that take a key');
   for (const { name, method, path, query, body: example } of keyed) {
     const { other: another, meanwhile, crashes } = WRITES[name] as Write;
-    /** The example, of a visitor who has visited a product twice, and wishes for it where something is removed. */
+    /**
+     * Sends the example for a visitor who has visited a product twice, and has the item that is to be
+     * removed.
+     */
     const send = (by: TestApp, sessionId: string, text: string, changes = {}): Promise<Answer> => {
       const ids = JSON.stringify(example)
         .replaceAll('"s-1"', `"${sessionId}"`)
@@ -131,7 +134,7 @@ eachRedis(t, async (t, redis) => {
       return sessionId;
     };
 
-    t.test(`${name} under a key is done once, and its key is good for nothing else`, async (t) => {
+    t.test(`${name} under a key is done once, and its key is refused with another request`, async (t) => {
       const sessionId = await visitor('once');
       const first = await send(app, sessionId, name);
       t.equal(first.status, 200);
@@ -161,7 +164,7 @@ eachRedis(t, async (t, redis) => {
       });
   }
 
-  t.test('a key that was used on one path is 422 on another, with the same body too', async (t) => {
+  t.test('a key that was used on one path is 422 on another, even with the same body', async (t) => {
     const body = { ...visit('paths'), type: 'add' };
     const first = await app.post(VISIT, body, key('paths', TRUSTED));
     t.equal(first.status, 200);
@@ -172,7 +175,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.post(VISIT, body, key('paths', TRUSTED))).text, first.text);
   });
 
-  t.test('a visit under a used key is 422 where only one of the two asks for the count', async (t) => {
+  t.test('a visit under a used key is 422 if only one of the two asks for the count', async (t) => {
     for (const [first, second] of [
       ['/product/visit', VISIT],
       [VISIT, '/product/visit'],
@@ -184,31 +187,34 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('each visitor of a storefront has keys of its own, and keeps them at a login', async (t) => {
-    const shop = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
-    const post = (sessionId: string, customer: string) =>
-      shop.post(proxied('/event', { logged_in_customer_id: customer }), event(sessionId), key('1'));
-    const guests = [await post('g-1', ''), await post('g-2', '')];
-    t.not(guests[1]?.json.profileId, guests[0]?.json.profileId);
-    t.equal((await post('g-1', '71')).text, guests[0]?.text, 'the retry of what the guest sent');
-    t.equal((await shop.rows()).filter(({ origin }) => origin === 'event').length, 2);
-    const anyone = await Promise.all(['e', 'f'].map((id) => shop.post(VISIT, visit(id), key('1'))));
-    t.match(anyone, [{ json: { count: 1 } }, { json: { count: 1 } }], 'without a credential, too');
+  t.test(
+    'each visitor of a storefront has its own idempotency keys, and keeps them at a login',
+    async (t) => {
+      const shop = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
+      const post = (sessionId: string, customer: string) =>
+        shop.post(proxied('/event', { logged_in_customer_id: customer }), event(sessionId), key('1'));
+      const guests = [await post('g-1', ''), await post('g-2', '')];
+      t.not(guests[1]?.json.profileId, guests[0]?.json.profileId);
+      t.equal((await post('g-1', '71')).text, guests[0]?.text, 'the retry of what the guest sent');
+      t.equal((await shop.rows()).filter(({ origin }) => origin === 'event').length, 2);
+      const anyone = await Promise.all(['e', 'f'].map((id) => shop.post(VISIT, visit(id), key('1'))));
+      t.match(anyone, [{ json: { count: 1 } }, { json: { count: 1 } }], 'without a credential, too');
 
-    const alone = (customer: string) =>
-      shop.post(proxied('/event', { logged_in_customer_id: customer }), { type: 'add' }, key('1'));
-    const customers = [await alone('74'), await alone('75')];
-    t.match(customers, [{ status: 200 }, { status: 200 }]);
-    t.not(customers[1]?.json.profileId, customers[0]?.json.profileId, 'customers without a session, too');
-    t.equal((await alone('74')).text, customers[0]?.text);
+      const alone = (customer: string) =>
+        shop.post(proxied('/event', { logged_in_customer_id: customer }), { type: 'add' }, key('1'));
+      const customers = [await alone('74'), await alone('75')];
+      t.match(customers, [{ status: 200 }, { status: 200 }]);
+      t.not(customers[1]?.json.profileId, customers[0]?.json.profileId, 'customers without a session, too');
+      t.equal((await alone('74')).text, customers[0]?.text);
 
-    const first = await post('shared', '72');
-    const next = await post('shared', '73');
-    t.not(next.json.profileId, first.json.profileId, 'the next person at the same device');
-    t.equal((await post('shared', '73')).text, next.text);
-  });
+      const first = await post('shared', '72');
+      const next = await post('shared', '73');
+      t.not(next.json.profileId, first.json.profileId, 'the next person at the same device');
+      t.equal((await post('shared', '73')).text, next.text);
+    },
+  );
 
-  t.test('duplicates that come at once are one', async (t) => {
+  t.test('duplicates that arrive at once are done once', async (t) => {
     const requests = [
       [VISIT, visit('g')],
       ['/event', event('h')],
@@ -223,7 +229,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await rowsOfSession('h')).length, 1);
   });
 
-  t.test('an event with a key is one row, also if its server ended before it answered', async (t) => {
+  t.test('an event with a key is one row, even if its server ended before it answered', async (t) => {
     const send = (by: TestApp) => by.post('/event', event('again'), key('again', TRUSTED));
     const first = await sendToEnding('again', () => send(app));
     t.equal((await send(retriers[0])).text, first.text);
@@ -231,12 +237,12 @@ eachRedis(t, async (t, redis) => {
   });
 });
 
-t.test('keys', async (t) => {
+t.test('idempotency keys', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
   const dump = async () => (await app.dump()) as Record<string, unknown>;
 
-  t.test('each secret key has keys of its own, also after the list has changed', async (t) => {
+  t.test('each secret key has its own idempotency keys, also after API_KEYS has changed', async (t) => {
     const second = 'sk_test_of_another_server';
     const shared = await startApp(t, redis, { env: { API_KEYS: `${KEY},${second}` } });
     const by = (secret: string) => key('k', { authorization: `Bearer ${secret}` });
@@ -247,7 +253,7 @@ t.test('keys', async (t) => {
     t.equal((await rotated.post('/event', event('one'), by(second))).status, 422);
   });
 
-  t.test('a key has 1 to 255 bytes; an empty one is a mistake, not none', async (t) => {
+  t.test('an Idempotency-Key has 1 to 255 bytes, and an empty one is 400', async (t) => {
     t.equal((await app.post(VISIT, visit('j'), key('x'.repeat(255)))).status, 200);
     const before = await dump();
     for (const wrong of ['', ' ', '\t', 'x'.repeat(256)]) {
@@ -287,7 +293,7 @@ t.test('keys', async (t) => {
     for (const operation of ignoring) t.match(await send(operation), { status: 200 }, operation.name);
   });
 
-  t.test('a request that was refused does not use up its key', async (t) => {
+  t.test('a refused request does not use up its idempotency key', async (t) => {
     t.equal((await app.post(VISIT, { productHandle: 'h' }, key('later'))).status, 400);
     t.match(await app.post(VISIT, visit('k'), key('later')), { status: 200, json: { count: 1 } });
   });
@@ -313,9 +319,9 @@ t.test('keys', async (t) => {
     t.ok(mean <= 200, `${mean} bytes`);
   });
 
-  t.test('what is kept of a request names no visitor, and is forgotten after 24 h', async (t) => {
+  t.test('the record of a request names no visitor, and expires after 24 h', async (t) => {
     const client = connectTo(t, redis.url);
-    // With a blank: three letters are in every hundredth digest.
+    // With a blank: any three letters occur in one of a hundred digests.
     const person = { email: 'ada@shop.example', firstName: 'Ada Augusta', lastName: 'Lovelace' };
     const body = { ...event('secret'), identity: { sessionId: 'secret', ...person } };
     await app.post('/event', body, key('personal', TRUSTED));

@@ -24,37 +24,43 @@ const post = async (path: string, body: unknown) => {
   t.equal(answer.status, 200, `${path} ${JSON.stringify(body)}: ${answer.text}`);
   return answer.json;
 };
-t.test('integer, text and gid of a customer are one, with blanks around or not', async (t) => {
-  const ids = [42, '42', ' 42 ', 'gid://shopify/Customer/42', ' gid://shopify/Customer/42 '];
-  const counts = [];
-  for (const customerId of ids) counts.push((await visit({ customerId })).count);
-  t.same(counts, [1, 2, 3, 4, 5]);
-  t.equal(await app.shop.count({ customerId: 'gid://shopify/Customer/42' }, ' red-shoe '), 5);
-});
-t.test('an id that only looks like a gid is taken as it is; a session is no customer', async (t) => {
+t.test(
+  'integer, text and gid of a customer are the same customer, with surrounding blanks or without',
+  async (t) => {
+    const ids = [42, '42', ' 42 ', 'gid://shopify/Customer/42', ' gid://shopify/Customer/42 '];
+    const counts = [];
+    for (const customerId of ids) counts.push((await visit({ customerId })).count);
+    t.same(counts, [1, 2, 3, 4, 5]);
+    t.equal(await app.shop.count({ customerId: 'gid://shopify/Customer/42' }, ' red-shoe '), 5);
+  },
+);
+t.test('an id that only looks like a gid stays as it is, and a session id is no customer id', async (t) => {
   const gids = ['gid://shopify/Customer/47x', 'gid://shopify/Customer/', 'gid://other/Customer/4711'];
   const customers = [...gids, '04711', '4711'].map((customerId) => ({ customerId }));
   const different = [...customers, { sessionId: '4711' }];
   const profiles = await Promise.all(different.map((identity) => visit(identity)));
   t.equal(new Set(profiles.map(({ profileId }) => profileId)).size, different.length);
 });
-t.test('integer, text and gid of a product and its variant are one item, which has digits', async (t) => {
-  const identity = { sessionId: 'shopper' };
-  const expected = { productId: '1001', variantId: '2002' };
-  for (const [productId, variantId] of [
-    [1001, 2002],
-    ['1001', '2002'],
-    ['gid://shopify/Product/1001', ' gid://shopify/ProductVariant/2002 '],
-  ]) {
-    t.match(await add(identity, { productId, variantId }), expected);
-    t.equal((await items(identity)).length, 1);
-    t.match(await remove(identity, { productId, variantId }), { removed: true, ...expected });
-    await event(identity, 'share', { productId, variantId });
-    t.match((await app.events(identity)).at(-1), { product_id: '1001', variant_id: '2002' });
-    await add(identity, expected);
-  }
-});
-t.test('ids of up to 255 bytes are taken, and differ by their last byte', async (t) => {
+t.test(
+  'integer, text and gid of a product and its variant are one item, which is listed with digits',
+  async (t) => {
+    const identity = { sessionId: 'shopper' };
+    const expected = { productId: '1001', variantId: '2002' };
+    for (const [productId, variantId] of [
+      [1001, 2002],
+      ['1001', '2002'],
+      ['gid://shopify/Product/1001', ' gid://shopify/ProductVariant/2002 '],
+    ]) {
+      t.match(await add(identity, { productId, variantId }), expected);
+      t.equal((await items(identity)).length, 1);
+      t.match(await remove(identity, { productId, variantId }), { removed: true, ...expected });
+      await event(identity, 'share', { productId, variantId });
+      t.match((await app.events(identity)).at(-1), { product_id: '1001', variant_id: '2002' });
+      await add(identity, expected);
+    }
+  },
+);
+t.test('ids of up to 255 bytes are accepted, and differ by their last byte', async (t) => {
   const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
   for (const name of full) {
     t.match(await visit({ sessionId: name }, name), { count: 1, productHandle: name });
@@ -120,7 +126,7 @@ t.test('handles are trimmed in every request', async (t) => {
   await visit(identity, `${' '.repeat(300)}x`);
 });
 for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries())
-  t.test(`${JSON.stringify(blank)} in an optional field is as null`, async (t) => {
+  t.test(`${JSON.stringify(blank)} in an optional field means null`, async (t) => {
     const facts = { device: blank, locale: blank, email: blank, firstName: blank, lastName: blank };
     const sessionId = `identity ${n}`;
     const identity = { sessionId, customerId: blank, ...facts };
@@ -177,7 +183,7 @@ t.test('a byte order mark before JSON is skipped', async (t) => {
   await post('/webhook/purchase', `\ufeff${order}`);
   t.equal((await app.post('/product/visit', `\ufeff\ufeff${body}`)).json.code, 'invalid_json');
 });
-t.test('a body with a Content-Encoding is 415, and the sentence says so', async (t) => {
+t.test('a body with a Content-Encoding is 415, and the error names that header', async (t) => {
   const body = { identity: { sessionId: 'encoded' }, productHandle: 'x' };
   const refused = { status: 415, json: { code: 'unsupported_media_type', error: /Content-Encoding/ } };
   for (const encoding of ['gzip', 'br', 'GZIP', ['identity', 'gzip']])
@@ -203,7 +209,7 @@ t.test('a query is read as node:querystring reads it', async (t) => {
   t.equal(parseQuery('a=1&b=2&a=3').get('b'), '2');
   for (const wrong of ['%', '%zz', '%ff', '%c3', '%ed%a0%80'])
     t.equal(parseQuery(`a=${wrong}`).get('a'), '\ud800', `${wrong}: a lone surrogate`);
-  // uWebSockets.js decodes a query's bytes; what is not UTF-8 becomes U+FFFD.
+  // uWebSockets.js decodes the bytes of a query: invalid UTF-8 becomes U+FFFD.
   for (const raw of ['a=x\ufffd', 'a=x\ufffd&b=%20'])
     t.equal(parseQuery(raw).get('a'), 'x\ud800', `${raw}: a lone surrogate`);
   t.equal(parseQuery('a=%EF%BF%BD').get('a'), '\ufffd');
@@ -211,7 +217,7 @@ t.test('a query is read as node:querystring reads it', async (t) => {
 
 const PATH = '/product/visit';
 const RUNS = process.env.FAULTS === 'full' ? 3_000 : 80;
-/** What has broken protocols, scripts and key schemes before. */
+/** Texts that have broken protocols, scripts and key schemes elsewhere. */
 const NASTY = [
   ...['\r\nFLUSHALL\r\n', '*1\r\n$8\r\nFLUSHALL\r\n', '\0', 'a\nb', 'a\n0.AAAA\nb'],
   ...["') redis.call('FLUSHALL') --", "]] redis.call('FLUSHALL') --[[", 'KEYS[1]', 'ARGV[1]'],
@@ -226,7 +232,7 @@ const piece = fc.oneof(
   fc.uint8Array({ maxLength: 255 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
 );
 const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pieces.join(''));
-/** For the name of an assertion: TAP has ideas of its own about some characters. */
+/** For the name of an assertion: TAP interprets some characters. */
 const shown = (value: unknown) => encodeURIComponent(JSON.stringify(value).toWellFormed());
 t.test('injection', async (t) => {
   const redis = await startTestRedis(t);
@@ -236,7 +242,7 @@ t.test('injection', async (t) => {
   const keys = createKeys(app.prefix);
   const fieldsAt = (dump: Dump, key: string) => (dump[key] ?? {}) as Readonly<Record<string, string>>;
 
-  t.test('an id and a handle are refused, or kept to the letter; nothing else changes', async (t) => {
+  t.test('an id and a handle are refused or kept to the letter, and no other key changes', async (t) => {
     let [taken, refused] = [0, 0];
     const property = fc.asyncProperty(text, text, fc.boolean(), async (id, sent, isCustomer) => {
       const handle = sent.trim();
@@ -273,13 +279,13 @@ t.test('injection', async (t) => {
     t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);
   });
 
-  t.test('texts of items, events, profiles and keys of idempotency come back to the letter', async (t) => {
+  t.test('texts of items, events, profiles and idempotency keys come back to the letter', async (t) => {
     let n = 0;
     const bodies = new Map<string, string>();
     let [taken, refused] = [0, 0];
     const property = fc.asyncProperty(text, async (nasty) => {
       const sessionId = `writer-${n++}`;
-      // The name has the shortest bound of the three, and none of them may be empty or have control characters.
+      // firstName has the smallest limit of the three, and none may be empty or have control characters.
       const isText = nasty.trim() !== '' && Buffer.byteLength(nasty) <= 255 && !/\p{Cc}/u.test(nasty);
       const texts = { productTitle: nasty, properties: { [nasty]: nasty } };
       const added = await app.post('/item/add', itemOf({ sessionId, firstName: nasty }, texts), TRUSTED);
@@ -288,7 +294,7 @@ t.test('injection', async (t) => {
         taken++;
         const { items } = (await app.post('/item/list', { identity: { sessionId } }, TRUSTED)).json;
         t.equal(items[0].productTitle, nasty, shown(nasty));
-        // `{"__proto__": …}` is a property like any other in JSON, and has no place in one of JavaScript's.
+        // JSON may have a property `__proto__`; an object literal of JavaScript can't.
         if (nasty !== '__proto__') t.strictSame(items[0].properties, { [nasty]: nasty }, shown(nasty));
         const facts = fieldsAt(await app.dump(), keys.profile(added.json.profileId));
         t.equal(facts['firstName'], nasty, shown(nasty));
@@ -310,7 +316,7 @@ t.test('injection', async (t) => {
     t.strictSame(kept, [...bodies], 'each event is there once, with its payload');
   });
 
-  t.test('so Redis has the keys of the program, and no others', async (t) => {
+  t.test('after all hostile ids and texts Redis has only keys of the program', async (t) => {
     const isOurs = keyPattern(
       ...[keys.meta, keys.settings, keys.sweep, keys.pending(0), keys.share('*'), keys.request('*')],
       ...keys.allOf('*.*'),

@@ -13,7 +13,7 @@ const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const OPTIONAL = Object.keys(CONTENT).filter((name) => name !== 'source' && !REQUIRED_FIELDS.includes(name));
 const LEAST = OPTIONAL.reduce(without, without(CONTENT, 'source'));
-/** The payload of its events. */
+/** The payload of the item's events. */
 const KNOWN: ItemPayload<'remove'> = {
   productId: '1001',
   variantId: '2002',
@@ -36,7 +36,7 @@ eachRedis(t, async (t, redis) => {
   const listed = async (identity: object) => (await items(identity)).map(({ productId }) => productId);
 
   t.test(
-    'a read with both ids is of the customer’s list and links nothing, and the first login keeps its profile id',
+    "a read with both ids returns the customer's list and links nothing, and a login keeps its profile id",
     async (t) => {
       const guest = { sessionId: 'reads-first' };
       const customer = { customerId: '4711' };
@@ -53,7 +53,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a login unites two wishlists; of two items for one variant the customer’s stays', async (t) => {
+  t.test("a login unites two wishlists, and the customer's item wins if both have the variant", async (t) => {
     const [guest, customer] = [{ sessionId: 'unite' }, { customerId: '88' }];
     await add(customer, { productId: '1', quantity: 1 });
     await add(guest, { productId: '1', quantity: 9 });
@@ -69,7 +69,7 @@ eachRedis(t, async (t, redis) => {
     t.match(await app.shop.login({ ...guest, ...customer }), { merged: false }, 'it is done');
   });
 
-  t.test('100 times at once: added it is one item, removed it is removed once', async (t) => {
+  t.test('100 concurrent adds make one item, and 100 concurrent removals remove it once', async (t) => {
     const who = { sessionId: 'at-once' };
     const second = await startApp(t, redis, { prefix: app.prefix });
     const atOnce = <T>(act: (by: typeof app, i: number) => Promise<T>): Promise<T[]> =>
@@ -79,17 +79,17 @@ eachRedis(t, async (t, redis) => {
     t.equal((await items(who)).length, 1);
     const removals = await atOnce((by) => by.shop.remove(who, PRODUCT));
     t.equal(removals.filter(({ removed }) => removed).length, 1);
-    // A line may be there several times, with one id: ClickHouse shows it once.
+    // A line may be stored several times under one id: ClickHouse shows it once.
     const events = async (identity: { sessionId: string }, type: string) =>
       new Set((await app.events(identity)).flatMap((row) => (row['type'] === type ? row['event_id'] : [])))
         .size;
     await until('the removal has its event', async () => (await events(who, 'remove')) === 1);
   });
 
-  // The rest crosses no slots.
+  // The tests below cross no slots.
   if (redis.urls.length > 1) return;
 
-  t.test('an item that is added is listed with all that was given, and makes one add event', async (t) => {
+  t.test('an added item is listed with all given fields, and makes one add event', async (t) => {
     const who = { sessionId: 'add' };
     const started = new Date().toISOString();
     const added = await send(itemOf(who));
@@ -127,37 +127,51 @@ eachRedis(t, async (t, redis) => {
     });
   });
 
-  t.test('removing and listing create nothing, and name the profile that the first write gets', async (t) => {
-    const unknown = [{ sessionId: 'new' }, { customerId: '404' }, { sessionId: 'new-2', customerId: '405' }];
-    const before = await app.dump();
-    const seen: string[] = [];
-    for (const identity of unknown) {
-      const answer = await list(identity);
-      t.same(answer, { profileId: answer.profileId, items: [] });
-      const removed = await remove(identity, { productId: '1' });
-      t.same(removed, { profileId: answer.profileId, removed: false, productId: '1', variantId: null });
-      seen.push(answer.profileId);
-    }
-    t.same(await app.dump(), before);
-    for (const [i, identity] of unknown.entries()) t.equal((await add(identity)).profileId, seen[i]);
-  });
+  t.test(
+    'removing and listing create nothing, and return the profile id that the first write gets',
+    async (t) => {
+      const unknown = [
+        { sessionId: 'new' },
+        { customerId: '404' },
+        { sessionId: 'new-2', customerId: '405' },
+      ];
+      const before = await app.dump();
+      const seen: string[] = [];
+      for (const identity of unknown) {
+        const answer = await list(identity);
+        t.same(answer, { profileId: answer.profileId, items: [] });
+        const removed = await remove(identity, { productId: '1' });
+        t.same(removed, { profileId: answer.profileId, removed: false, productId: '1', variantId: null });
+        seen.push(answer.profileId);
+      }
+      t.same(await app.dump(), before);
+      for (const [i, identity] of unknown.entries()) t.equal((await add(identity)).profileId, seen[i]);
+    },
+  );
 
-  t.test('what is optional may be left out, or null, as an item is listed', async (t) => {
-    const who = { sessionId: 'least' };
-    await send({ identity: who, ...LEAST, compareAt: null });
-    const [first] = await items(who);
-    const { itemId: _i, addedAt: _a, updatedAt: _u, ...item } = first;
-    const nulls = Object.fromEntries(OPTIONAL.map((name) => [name, null]));
-    t.same(item, { ...LEAST, ...nulls, productId: '1001', compareAt: null, source: 'pdp' });
-    t.equal((await send({ identity: who, ...first })).status, 200);
-    const [{ updatedAt: _, ...again }] = await items(who);
-    t.same(again, without(first, 'updatedAt'));
-    const payload = { ...without(KNOWN, 'currencyCode'), variantId: null, variantTitle: null };
-    const expected = { type: 'add', origin: 'item', payload: { ...payload, compareAt: null, source: 'pdp' } };
-    t.same((await app.events(who)).map(gist), [expected, expected]);
-  });
+  t.test(
+    'an optional field of an item may be missing or null, and a listed item can be added again',
+    async (t) => {
+      const who = { sessionId: 'least' };
+      await send({ identity: who, ...LEAST, compareAt: null });
+      const [first] = await items(who);
+      const { itemId: _i, addedAt: _a, updatedAt: _u, ...item } = first;
+      const nulls = Object.fromEntries(OPTIONAL.map((name) => [name, null]));
+      t.same(item, { ...LEAST, ...nulls, productId: '1001', compareAt: null, source: 'pdp' });
+      t.equal((await send({ identity: who, ...first })).status, 200);
+      const [{ updatedAt: _, ...again }] = await items(who);
+      t.same(again, without(first, 'updatedAt'));
+      const payload = { ...without(KNOWN, 'currencyCode'), variantId: null, variantTitle: null };
+      const expected = {
+        type: 'add',
+        origin: 'item',
+        payload: { ...payload, compareAt: null, source: 'pdp' },
+      };
+      t.same((await app.events(who)).map(gist), [expected, expected]);
+    },
+  );
 
-  t.test('adding again updates the item, keeps its id and addedAt, and is another event', async (t) => {
+  t.test('adding an item again updates it, keeps its id and addedAt, and makes another event', async (t) => {
     const who = { sessionId: 'again' };
     const { itemId } = await add(who);
     const [{ addedAt, updatedAt }] = await items(who);
@@ -170,7 +184,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.events(who)).length, 3, 'the very same once more is an event, too');
   });
 
-  t.test('product and variant make an item; ids do not run into each other', async (t) => {
+  t.test('product and variant identify an item, and no two pairs of ids collide', async (t) => {
     const who = { sessionId: 'fields' };
     const ids: [string, string | null][] = [
       ['1', null],
@@ -191,7 +205,7 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed(who), []);
   });
 
-  t.test('a removed item is gone, with one remove event and the body of the contract', async (t) => {
+  t.test('a removed item is no longer listed, and makes one remove event', async (t) => {
     const who = { sessionId: 'remove' };
     const { profileId } = await add(who);
     await add(who, { variantId: null });
@@ -204,7 +218,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.events(who)).length, 3, 'nothing there: no event');
   });
 
-  t.test('moveToCart has the recommended payload, filled from what was stored', async (t) => {
+  t.test('a moveToCart event has the recommended payload, filled from the stored item', async (t) => {
     const who = { customerId: '77' };
     await add(who);
     const removal = { ...PRODUCT, event: 'moveToCart' };
@@ -243,7 +257,7 @@ eachRedis(t, async (t, redis) => {
   const add = async (identity: object, productId: string, variantId: string | null): Promise<string> =>
     (await app.shop.add(identity, { productId, variantId })).itemId;
 
-  t.test('each product is answered in order, in the way of ids that every operation has', async (t) => {
+  t.test('POST /item/check answers each product in order, in every spelling of its ids', async (t) => {
     const guest = { sessionId: 'checks' };
     const shoe = await add(guest, '1', '11');
     const hat = await add(guest, 'a:b%', 'c:d');
@@ -263,59 +277,68 @@ eachRedis(t, async (t, redis) => {
     ]);
   });
 
-  t.test('without a variant any variant counts: the one saved without, else the newest', async (t) => {
-    const guest = { sessionId: 'any' };
-    await add(guest, '1', '11');
-    const newest = await add(guest, '1', '12');
-    await add(guest, '2', '21');
-    const whole = await add(guest, '2', null);
-    await add(guest, '2', '22');
-    const longer = await add(guest, '33', '1');
-    t.same(await check(guest, [{ productId: '1' }, { productId: '2', variantId: '' }, { productId: '3' }]), [
-      { productId: '1', variantId: '12', itemId: newest },
-      { productId: '2', variantId: null, itemId: whole },
-      { productId: '3', variantId: null, itemId: null },
-    ]);
-    t.match(await check(guest, [{ productId: '33', variantId: null }]), [{ itemId: longer }]);
-  });
+  t.test(
+    'POST /item/check without a variant finds the item without one, else the newest variant',
+    async (t) => {
+      const guest = { sessionId: 'any' };
+      await add(guest, '1', '11');
+      const newest = await add(guest, '1', '12');
+      await add(guest, '2', '21');
+      const whole = await add(guest, '2', null);
+      await add(guest, '2', '22');
+      const longer = await add(guest, '33', '1');
+      t.same(
+        await check(guest, [{ productId: '1' }, { productId: '2', variantId: '' }, { productId: '3' }]),
+        [
+          { productId: '1', variantId: '12', itemId: newest },
+          { productId: '2', variantId: null, itemId: whole },
+          { productId: '3', variantId: null, itemId: null },
+        ],
+      );
+      t.match(await check(guest, [{ productId: '33', variantId: null }]), [{ itemId: longer }]);
+    },
+  );
 
-  t.test('of a long list exact variants cost one read, and any variant reads bounded pages', async (t) => {
-    const guest = { sessionId: 'long' };
-    for (let i = 0; i < 700; i += 50)
-      await Promise.all(Array.from({ length: 50 }, (_, n) => add(guest, `p-${i + n}`, 'v')));
-    const clients = connectToEach(t, redis.urls);
-    const calls = async (command: string) => {
-      const texts = await Promise.all(clients.map((client) => client.info('commandstats')));
-      const of = (text: string) =>
-        Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(text)?.[1] ?? 0);
-      return texts.reduce((sum, text) => sum + of(text), 0);
-    };
-    const allCalls = () => Promise.all(['hmget', 'hscan', 'hkeys', 'hlen'].map(calls));
-    const spent = async (work: () => Promise<void>) => {
-      const before = await allCalls();
-      await work();
-      return (await allCalls()).map((count, i) => count - (before[i] as number));
-    };
-    const products = Array.from({ length: 250 }, (_, i) => ({ productId: `p-${i + 600}`, variantId: 'v' }));
-    const cost = await spent(async () => {
-      const found = (await check(guest, products)) as { itemId: string | null }[];
-      const isThere = found.map(({ itemId }) => itemId !== null);
-      t.same([isThere.indexOf(false), isThere.lastIndexOf(true)], [100, 99]);
-    });
-    t.same(cost, [1, 0, 0, 0], 'one HMGET, no scan');
-    const [, pages, wholes] = await spent(async () => {
-      t.match(await check(guest, [{ productId: 'p-5' }, { productId: 'p-700' }]), [
-        { productId: 'p-5', variantId: 'v', itemId: /./ },
-        { productId: 'p-700', variantId: null, itemId: null },
-      ]);
-    });
-    t.ok((pages as number) > 1, 'pages');
-    t.equal(wholes, 0);
-    const ofCount = await spent(async () => {
-      t.match(await app.shop.itemCount(guest), { count: 700 });
-    });
-    t.same(ofCount, [0, 0, 0, 1], 'to count them costs one HLEN');
-  });
+  t.test(
+    'POST /item/check reads exact variants of a long list at once, and any variant in bounded pages',
+    async (t) => {
+      const guest = { sessionId: 'long' };
+      for (let i = 0; i < 700; i += 50)
+        await Promise.all(Array.from({ length: 50 }, (_, n) => add(guest, `p-${i + n}`, 'v')));
+      const clients = connectToEach(t, redis.urls);
+      const calls = async (command: string) => {
+        const texts = await Promise.all(clients.map((client) => client.info('commandstats')));
+        const of = (text: string) =>
+          Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(text)?.[1] ?? 0);
+        return texts.reduce((sum, text) => sum + of(text), 0);
+      };
+      const allCalls = () => Promise.all(['hmget', 'hscan', 'hkeys', 'hlen'].map(calls));
+      const spent = async (work: () => Promise<void>) => {
+        const before = await allCalls();
+        await work();
+        return (await allCalls()).map((count, i) => count - (before[i] as number));
+      };
+      const products = Array.from({ length: 250 }, (_, i) => ({ productId: `p-${i + 600}`, variantId: 'v' }));
+      const cost = await spent(async () => {
+        const found = (await check(guest, products)) as { itemId: string | null }[];
+        const isThere = found.map(({ itemId }) => itemId !== null);
+        t.same([isThere.indexOf(false), isThere.lastIndexOf(true)], [100, 99]);
+      });
+      t.same(cost, [1, 0, 0, 0], 'one HMGET, no scan');
+      const [, pages, wholes] = await spent(async () => {
+        t.match(await check(guest, [{ productId: 'p-5' }, { productId: 'p-700' }]), [
+          { productId: 'p-5', variantId: 'v', itemId: /./ },
+          { productId: 'p-700', variantId: null, itemId: null },
+        ]);
+      });
+      t.ok((pages as number) > 1, 'pages');
+      t.equal(wholes, 0);
+      const ofCount = await spent(async () => {
+        t.match(await app.shop.itemCount(guest), { count: 700 });
+      });
+      t.same(ofCount, [0, 0, 0, 1], 'to count them costs one HLEN');
+    },
+  );
 
   t.test('POST /item/count counts the items of guests, customers and their sessions', async (t) => {
     const [guest, customer, session] = [

@@ -15,14 +15,14 @@ import { until } from '../harness/until.js';
 const PATH = '/product/visit';
 const TOKEN = 'metrics-token-0123456789';
 const EVENT = { identity: { sessionId: 's' }, type: 'add' };
-/** Events to two streams that hold 2,000 bytes each: more than fit. */
+/** Events sent to a stream that holds 2,000 bytes: more than fit. */
 const SENT = 40;
 
 t.test('metrics', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
 
-  t.test('with METRICS_TOKEN serve and flush want that token, and no key of the API will do', async (t) => {
+  t.test('with METRICS_TOKEN serve and flush require that token, and refuse API keys', async (t) => {
     const app = await startApp(t, redis, { env: { METRICS_TOKEN: TOKEN } });
     const log = pino({ level: 'silent' });
     const options = { host: '127.0.0.1', port: 0, token: TOKEN, registry: new Registry(), log };
@@ -51,7 +51,7 @@ t.test('metrics', async (t) => {
     t.equal((await flush('/metrics', { method: 'POST', body: '{}' })).status, 404);
   });
 
-  t.test('they are made at most once a second, however often they are asked for', async (t) => {
+  t.test('metrics are computed at most once a second, however often they are scraped', async (t) => {
     let now = 1_000;
     const app = await startApp(t, redis, { timing: { now: () => now } });
     const answered = async () => {
@@ -68,9 +68,9 @@ t.test('metrics', async (t) => {
     t.same(await answered(), [Number(first[0]) + 1]);
   });
 
-  t.test('the streams are shown as they are: events, bytes, age, dead letters', async (t) => {
+  t.test('metrics show the pending events, bytes, age and dead letters of each stream', async (t) => {
     const app = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '2000' } });
-    // One that was a node's of a cluster.
+    // A stream without a master, left over from a cluster.
     await client.hset(createKeys(app.prefix).meta, 'marker:1', '1');
     const before = await app.stats();
     const ofStream = (text: string, name: string, stream: number) =>
@@ -82,7 +82,7 @@ t.test('metrics', async (t) => {
     t.equal(sample(before, 'redis_up'), 1);
     t.equal(sample(before, 'stream_high_water_bytes'), 2000);
 
-    // One after the other: what comes at once shares a batch, and a batch is taken or refused whole.
+    // One after the other: concurrent events share a batch, which is accepted or refused as a whole.
     let acknowledged = 0;
     for (let i = 0; i < SENT; i++)
       if ((await app.post('/event', EVENT, TRUSTED)).status === 200) acknowledged++;
@@ -105,7 +105,7 @@ t.test('metrics', async (t) => {
     t.ok(Number(sample(text, 'redis_call_duration_seconds_count{script="recordEvents"}')) > 0);
   });
 
-  t.test('a scrape asks for the age of the oldest entry, and not for its lines', async (t) => {
+  t.test('a scrape reads the age of the oldest entry without its lines', async (t) => {
     const app = await startApp(t, redis);
     await app.stats();
     const { events } = createKeys(app.prefix);
@@ -121,7 +121,7 @@ t.test('metrics', async (t) => {
     await client.del(events(0));
   });
 
-  t.test('events are counted by their type, whichever way they are recorded', async (t) => {
+  t.test('events are counted by their type, whichever operation records them', async (t) => {
     const app = await startApp(t, redis);
     const identity = { sessionId: 'typed' };
     await app.shop.event(identity, 'moveToCart');
@@ -135,7 +135,7 @@ t.test('metrics', async (t) => {
       t.equal(sample(text, `events_total{type="${type}"}`), count, type);
   });
 
-  t.test('who is erased is counted once, an event of a visitor who has moved meanwhile, too', async (t) => {
+  t.test('an erasure is counted once, and so is an event of a visitor who has moved', async (t) => {
     const app = await startApp(t, redis);
     const { shop, figure } = app;
     const other = await startApp(t, redis, { prefix: app.prefix });
@@ -151,16 +151,19 @@ t.test('metrics', async (t) => {
     t.equal(await figure('erasures_total'), 2);
   });
 
-  t.test('visits are counted where they count, told or not, and not where they are refused', async (t) => {
-    const { post, figure } = await startApp(t, redis, { env: { MAX_PRODUCTS: '1' } });
-    const visit = { identity: { sessionId: 's' }, productHandle: 'x' };
-    for (let i = 0; i < 3; i++) t.equal((await post(PATH, visit)).status, 200);
-    t.equal((await post(`${PATH}?count=true`, visit)).json.count, 4);
-    t.equal((await post(PATH, { ...visit, productHandle: 'y' })).status, 409);
-    t.equal(await figure('visits_counted_total'), 4);
-  });
+  t.test(
+    'counted visits are in the metrics, with the count returned or not, and refused ones are not',
+    async (t) => {
+      const { post, figure } = await startApp(t, redis, { env: { MAX_PRODUCTS: '1' } });
+      const visit = { identity: { sessionId: 's' }, productHandle: 'x' };
+      for (let i = 0; i < 3; i++) t.equal((await post(PATH, visit)).status, 200);
+      t.equal((await post(`${PATH}?count=true`, visit)).json.count, 4);
+      t.equal((await post(PATH, { ...visit, productHandle: 'y' })).status, 409);
+      t.equal(await figure('visits_counted_total'), 4);
+    },
+  );
 
-  t.test('their counts are those of the answers given', async (t) => {
+  t.test('http_answers_total has each operation and status as often as it was answered', async (t) => {
     const app = await startApp(t, redis);
     const visit = { identity: { sessionId: 's' }, productHandle: 'x' };
     await Promise.all([
@@ -222,7 +225,7 @@ t.test(
     t.same(good.lines, []);
   },
 );
-t.test('what visitors do raises no error in Redis', async (t) => {
+t.test('operations of visitors raise no error in Redis', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
   const { post, shop } = await startApp(t, redis);
@@ -265,7 +268,7 @@ t.test('what visitors do raises no error in Redis', async (t) => {
   await everything();
   const { NOSCRIPT: unknown = 0, ...errors } = await errorsOf(client);
   t.same(errors, warm, 'and then never again');
-  // A job in the background has some that come later.
+  // A background task runs some of the scripts later.
   const scripts = scriptNames().length;
   t.ok(unknown <= scripts, `each script is unknown once: ${unknown} of ${scripts}`);
 });
@@ -283,7 +286,7 @@ t.test("an error that Redis or our code should not raise is logged with its requ
   t.match(JSON.parse(`${lines}`), { requestId: 'its-id', err: { message: /./ } });
 });
 
-t.test('a value that is the bound of a bucket is in that bucket', async (t) => {
+t.test('a value equal to the bound of a bucket is counted in that bucket', async (t) => {
   const registry = new Registry();
   const spec = { name: 'seconds', help: 'of a test', labels: [], buckets: [1, 2] };
   new FixedHistogram(registry, spec).series().observe(1);

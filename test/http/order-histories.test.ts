@@ -1,5 +1,6 @@
-// Orders as analysts see them: whatever statements say of an order, in any order of arrival, the newest counts. And whose an order is,
-// through what was known before, what follows, the export, and each way to erase: each two values of any two of these come together.
+// Orders as analysts see them: the newest statement of an order counts, in any order of arrival. And whose an
+// order is: cases combine what was known before, whom the order names, what happens after, and how the
+// visitor is erased; each two values of any two of these occur together.
 
 import { pino } from 'pino';
 import t from 'tap';
@@ -73,9 +74,9 @@ const flushing = await flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), pin
 t.teardown(() => flushing.close());
 const ask = <Row>(query: string) => select<Row>(client, query);
 
-t.test('whose an order is', async (t) => {
+t.test('owners of orders', async (t) => {
   const { add, erase, exported, login } = app.shop;
-  /** The profile that an identity has, or would get; makes nothing. */
+  /** The profile id that an identity has or would get; creates nothing. */
   const profileOf = async (identity: Record<string, string>): Promise<string> => {
     const { json } = await app.post('/item/list', { identity }, TRUSTED);
     return json.profileId;
@@ -99,7 +100,7 @@ t.test('whose an order is', async (t) => {
     }
   });
 
-  t.test('an order empties the wishlists of those whom it names, and links no two of them', async (t) => {
+  t.test('an order empties the wishlists of all whom it names, and links none of them', async (t) => {
     await forEach(async (one) => {
       const { name, named, customerId, sessionId, email, orderId } = one;
       const before = await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]);
@@ -122,7 +123,7 @@ t.test('whose an order is', async (t) => {
         const [row] = await ask<{ n: string }>('SELECT count() AS n FROM purchases');
         return Number(row?.n) === CASES.length;
       });
-      // Cases with the same beginning are alike until the next test, so one of each is enough.
+      // Until the next test, cases with the same beginning are alike, so one of each is enough.
       const kindOf = ({ before, named }: Case) => `${before}; ${named}`;
       const kinds = new Map(CASES.map((one) => [kindOf(one), one]));
       await forEach(async (one) => {
@@ -140,7 +141,7 @@ t.test('whose an order is', async (t) => {
   );
 
   const expected = new Map<string, { name: string; profileId: string }>();
-  t.test('after what follows, analysts see the purchase under the present profile', async (t) => {
+  t.test('after logins and moves, analysts see a purchase under the present profile', async (t) => {
     await forEach(async (one) => {
       const { name, after, customerId, otherId, sessionId } = one;
       if (after === 'a login of both' || after === 'a shared device') await login({ customerId, sessionId });
@@ -175,7 +176,7 @@ t.test('whose an order is', async (t) => {
       t.equal(profile_id, expected.get(order_id)?.profileId, `${expected.get(order_id)?.name}`);
   });
 
-  t.test('once erased, no row of ClickHouse and no key of Redis names who was erased', async (t) => {
+  t.test('after an erasure no row of ClickHouse and no key of Redis names the erased visitor', async (t) => {
     const gone = new Map<Case, { readonly id: string; readonly stays: boolean }>();
     await forEach(async (one) => {
       const { name, customerId, sessionId, email, erasedBy, named, orderId } = one;
@@ -207,17 +208,17 @@ t.test('whose an order is', async (t) => {
     for (const [one, { id, stays }] of gone) {
       const left = rows.filter(({ customer_id, session_id }) => customer_id === id || session_id === id);
       t.equal(left.length > 0, stays, `${one.name}: ClickHouse`);
-      // A customer remembers a session that was merged and then moved to another one.
+      // A customer remembers a session that was merged and has moved to another customer.
       if (id === one.customerId || !hasMoved(one))
         t.notMatch(held, new RegExp(`:${id}["\\\\]`), `${one.name}: Redis`);
     }
   });
 });
 
-t.test('what an order states', async (t) => {
+t.test('statements of an order', async (t) => {
   const CREATED = '2026-03-02T10:15:00+01:00';
   const OCCURRED = '2026-03-02 09:15:00.000';
-  /** Of the time of the statements of one order; each is a second after the one before. */
+  /** The time of a statement of an order; each is a second after the one before. */
   const timeOf = (age: number) => `2026-03-02T10:15:${String(age).padStart(2, '0')}+01:00`;
   const line = (id: number, quantity: number, current: number, rest: object = {}) => ({
     ...{
@@ -236,7 +237,7 @@ t.test('what an order states', async (t) => {
     ['101', 3, 3, 27],
     ['102', 1, 0, 10],
   ];
-  /** What an order may state, in the order of its life: the body, and the lines that are then in `purchases`. */
+  /** The statements of an order in the order of its life: the body, and the lines then in `purchases`. */
   const STATEMENTS: Readonly<Record<string, { readonly body: object; readonly shown?: Shown }>> = {
     pending: { body: { financial_status: 'pending', line_items: BOTH } },
     paid: { body: { financial_status: 'paid', line_items: BOTH }, shown: BOTH_SHOWN },
@@ -264,7 +265,7 @@ t.test('what an order states', async (t) => {
     test: { body: { financial_status: 'paid', test: true, line_items: BOTH }, shown: BOTH_SHOWN },
   };
   const NAMES = Object.keys(STATEMENTS);
-  /** A pending order says nothing, whenever it comes. */
+  /** A pending order changes nothing, whenever it arrives. */
   const shownAfter = (life: readonly string[]): Shown =>
     life.map((name) => STATEMENTS[name]?.shown).findLast((shown) => shown !== undefined) ?? [];
   function* permutations<T>(all: readonly T[]): Generator<T[]> {
@@ -272,7 +273,7 @@ t.test('what an order states', async (t) => {
     for (const [i, one] of all.entries())
       for (const rest of permutations(all.toSpliced(i, 1))) yield [one, ...rest];
   }
-  /** One and two statements in the order of their age, and one life of three; and each order in which they arrive. */
+  /** Each life has one, two or three statements in the order of their age; each arrives in every order. */
   const PAIRS = NAMES.flatMap((a) => NAMES.flatMap((b) => (a === b ? [] : [[a, b]])));
   const LIVES = [...NAMES.map((name) => [name]), ...PAIRS, ['paid', 'edited', 'wholly refunded']];
   const STATED = LIVES.flatMap((life) =>
@@ -285,7 +286,7 @@ t.test('what an order states', async (t) => {
       const pending = [...text.matchAll(/^wishmeter_stream_pending_events\{.*\} (\d+)$/gm)];
       return pending.length > 0 && pending.every(([, rows]) => rows === '0');
     });
-  /** As Redis is a year later: nothing that ends is left. */
+  /** Redis as it is a year later: every key with a TTL is gone. */
   async function passYear() {
     for (const key of await app.keys()) if ((await connection.ttl(key)) > 0) await connection.del(key);
   }
@@ -301,59 +302,62 @@ t.test('what an order states', async (t) => {
     FROM purchases GROUP BY order_id`);
     return new Map(rows.map((row) => [row.order_id, row]));
   }
-  t.test('the newest statement counts, in any order of arrival, also repeated much later', async (t) => {
-    const orders = STATED.map(({ life, arrival }, i) => {
-      const id = 10_000 + i;
-      const customer = { id: 70_000 + i };
-      const bodies = life.map((name, age) => ({
-        ...{ id, customer, currency: 'EUR', created_at: CREATED, updated_at: timeOf(age) },
-        ...STATEMENTS[name]?.body,
-      }));
-      const name = `${life.join(', ')}; arriving ${arrival.join('')}`;
-      return { id: String(id), name, life, arrival, bodies };
-    });
-    const sendAll = async () => {
-      for (let i = 0; i < orders.length; i += 100)
-        await Promise.all(
-          orders.slice(i, i + 100).map(async ({ arrival, bodies, name }) => {
-            for (const age of arrival) {
-              const topic = { 'x-shopify-topic': 'orders/updated' };
-              const answer = await deliver(app, bodies[age] as object, undefined, topic);
-              if (answer.status !== 200) throw new Error(`${name}: ${answer.status} ${answer.text}`);
-            }
-          }),
-        );
-    };
-    const check = async (when: string) => {
-      await untilFlushed();
-      const found = await seen();
-      const wrong = orders.filter(({ id, life }) => {
-        const { lines = [], at = OCCURRED, test = life.at(-1) === 'test' } = found.get(id) ?? {};
-        const last = life.findLast((name) => name !== 'pending');
-        const isTest = lines.length === 0 || test === (last === 'test');
-        return JSON.stringify([lines, at]) !== JSON.stringify([shownAfter(life), OCCURRED]) || !isTest;
+  t.test(
+    'the newest statement of an order counts, in any order of arrival, also if all are repeated a year later',
+    async (t) => {
+      const orders = STATED.map(({ life, arrival }, i) => {
+        const id = 10_000 + i;
+        const customer = { id: 70_000 + i };
+        const bodies = life.map((name, age) => ({
+          ...{ id, customer, currency: 'EUR', created_at: CREATED, updated_at: timeOf(age) },
+          ...STATEMENTS[name]?.body,
+        }));
+        const name = `${life.join(', ')}; arriving ${arrival.join('')}`;
+        return { id: String(id), name, life, arrival, bodies };
       });
-      const some = wrong.slice(0, 5).map(({ id, name }) => [name, found.get(id)]);
-      t.same(some, [], `${wrong.length} of ${orders.length} orders ${when}`);
-      const expected = orders.reduce((sum, { life }) => {
-        const isTest = life.findLast((name) => name !== 'pending') === 'test';
-        return sum + (isTest ? 0 : shownAfter(life).reduce((all, [, , , amount]) => all + amount, 0));
-      }, 0);
-      for (const view of [
-        'purchases_by_visitor',
-        "(SELECT * FROM steps_by_visitor WHERE step = 'purchase')",
-      ]) {
-        const revenue = await ask(`SELECT toFloat64(sum(amount)) AS revenue FROM ${view}`);
-        t.same(revenue, [{ revenue: expected }], `${view} ${when}`);
-      }
-    };
-    await sendAll();
-    await check('as they came');
-    await passYear();
-    await sendAll();
-    await check('repeated after all that ends has ended');
-  });
-  t.test('an order that says no time keeps the time when it came first, and can be corrected', async (t) => {
+      const sendAll = async () => {
+        for (let i = 0; i < orders.length; i += 100)
+          await Promise.all(
+            orders.slice(i, i + 100).map(async ({ arrival, bodies, name }) => {
+              for (const age of arrival) {
+                const topic = { 'x-shopify-topic': 'orders/updated' };
+                const answer = await deliver(app, bodies[age] as object, undefined, topic);
+                if (answer.status !== 200) throw new Error(`${name}: ${answer.status} ${answer.text}`);
+              }
+            }),
+          );
+      };
+      const check = async (when: string) => {
+        await untilFlushed();
+        const found = await seen();
+        const wrong = orders.filter(({ id, life }) => {
+          const { lines = [], at = OCCURRED, test = life.at(-1) === 'test' } = found.get(id) ?? {};
+          const last = life.findLast((name) => name !== 'pending');
+          const isTest = lines.length === 0 || test === (last === 'test');
+          return JSON.stringify([lines, at]) !== JSON.stringify([shownAfter(life), OCCURRED]) || !isTest;
+        });
+        const some = wrong.slice(0, 5).map(({ id, name }) => [name, found.get(id)]);
+        t.same(some, [], `${wrong.length} of ${orders.length} orders ${when}`);
+        const expected = orders.reduce((sum, { life }) => {
+          const isTest = life.findLast((name) => name !== 'pending') === 'test';
+          return sum + (isTest ? 0 : shownAfter(life).reduce((all, [, , , amount]) => all + amount, 0));
+        }, 0);
+        for (const view of [
+          'purchases_by_visitor',
+          "(SELECT * FROM steps_by_visitor WHERE step = 'purchase')",
+        ]) {
+          const revenue = await ask(`SELECT toFloat64(sum(amount)) AS revenue FROM ${view}`);
+          t.same(revenue, [{ revenue: expected }], `${view} ${when}`);
+        }
+      };
+      await sendAll();
+      await check('as they came');
+      await passYear();
+      await sendAll();
+      await check('repeated after all that ends has ended');
+    },
+  );
+  t.test('an order without a time keeps the time of its first arrival, and can be corrected', async (t) => {
     const order = (quantity: number) => ({
       ...{ id: 5, customer: { id: 5 }, currency: 'EUR' },
       line_items: [{ product_id: 1, quantity, price: '1.00' }],
@@ -372,31 +376,34 @@ t.test('what an order states', async (t) => {
     for (const quantity of [2, 3, 3, 1]) await deliver(app, order(quantity));
     t.same(await shown(1), [{ ...first, quantity: 1 }]);
   });
-  /** Those that count as a purchase and leave something bought. */
+  /** The statements that count as a purchase and leave something bought. */
   const TAKING = ['paid', 'edited', 'partly refunded'];
-  t.test('the first delivery that counts takes what was bought from the wishlist, once', async (t) => {
-    await Promise.all(
-      PAIRS.map(async (life, i) => {
-        const who = { customerId: String(900_000 + i) };
-        const name = life.join(', ');
-        let isTaken = false;
-        await add(app, who, ['101', '201']);
-        for (const [age, state] of [...life.entries(), [0, life[0]] as const]) {
-          await deliver(app, {
-            ...{ id: 600_000 + i, customer: { id: 900_000 + i }, currency: 'EUR', updated_at: timeOf(age) },
-            ...STATEMENTS[state ?? '']?.body,
-          });
-          const takes: boolean = TAKING.includes(state ?? '') && !isTaken;
-          t.equal((await listed(app, who)).length, takes ? 0 : 1, `${name}: ${state}`);
-          if (takes) await add(app, who, ['101', '201']);
-          isTaken ||= takes;
-        }
-      }),
-    );
-    const taking = PAIRS.filter((life) => life.some((state) => TAKING.includes(state)));
-    await until('an event for each item that left', async () => {
-      const query = "SELECT event_id FROM events WHERE type = 'autoRemoveAfterPurchase'";
-      return (await ask(query)).length === taking.length;
-    });
-  });
+  t.test(
+    'the first delivery that counts removes the bought items from the wishlist, and no later one does',
+    async (t) => {
+      await Promise.all(
+        PAIRS.map(async (life, i) => {
+          const who = { customerId: String(900_000 + i) };
+          const name = life.join(', ');
+          let isTaken = false;
+          await add(app, who, ['101', '201']);
+          for (const [age, state] of [...life.entries(), [0, life[0]] as const]) {
+            await deliver(app, {
+              ...{ id: 600_000 + i, customer: { id: 900_000 + i }, currency: 'EUR', updated_at: timeOf(age) },
+              ...STATEMENTS[state ?? '']?.body,
+            });
+            const takes: boolean = TAKING.includes(state ?? '') && !isTaken;
+            t.equal((await listed(app, who)).length, takes ? 0 : 1, `${name}: ${state}`);
+            if (takes) await add(app, who, ['101', '201']);
+            isTaken ||= takes;
+          }
+        }),
+      );
+      const taking = PAIRS.filter((life) => life.some((state) => TAKING.includes(state)));
+      await until('an event for each item that left', async () => {
+        const query = "SELECT event_id FROM events WHERE type = 'autoRemoveAfterPurchase'";
+        return (await ask(query)).length === taking.length;
+      });
+    },
+  );
 });

@@ -47,27 +47,30 @@ eachRedis(t, async (t, redis) => {
     const [byCustomer, bySession] = [{ customerId: String(customer) }, { sessionId: session }];
     return { customer, session, byCustomer, bySession };
   };
-  /** The profile that an identity has, or would get; makes nothing. */
+  /** The profile id that an identity has or would get; creates nothing. */
   const profileOf = async (who: Record<string, string>): Promise<string> =>
     (await app.post('/item/list', { identity: who }, TRUSTED)).json.profileId;
 
-  t.test('a delivery that failed half-way is completed by a repeat, and then it is done', async (t) => {
-    const full = await startApp(t, redis, { prefix: app.prefix, env: { ...env, STREAM_HIGH_WATER: '1' } });
-    const { who, order } = await newBuyer();
-    const ofUnknown = orderOf({ id: ++customers }, [LINE]);
-    for (const one of [order, ofUnknown])
-      t.equal((await deliver(full, one)).status, 503, 'no room for its event');
-    t.equal(await events(who), 0);
-    for (const one of [order, ofUnknown]) t.match(await deliver(app, one), { json: { recorded: 1 } });
-    t.same(await listed(app, who), []);
-    t.equal(await events(who), 1, 'the event is made by the repeat');
-    await add(app, who, WISHED);
-    for (let i = 0; i < 3; i++) t.equal((await deliver(app, order)).status, 200);
-    t.same(await listed(app, who), [WISHED]);
-    t.equal(await events(who), 1);
-  });
+  t.test(
+    'an order whose delivery failed half-way is completed by a repeat, and then done once',
+    async (t) => {
+      const full = await startApp(t, redis, { prefix: app.prefix, env: { ...env, STREAM_HIGH_WATER: '1' } });
+      const { who, order } = await newBuyer();
+      const ofUnknown = orderOf({ id: ++customers }, [LINE]);
+      for (const one of [order, ofUnknown])
+        t.equal((await deliver(full, one)).status, 503, 'no room for its event');
+      t.equal(await events(who), 0);
+      for (const one of [order, ofUnknown]) t.match(await deliver(app, one), { json: { recorded: 1 } });
+      t.same(await listed(app, who), []);
+      t.equal(await events(who), 1, 'the event is made by the repeat');
+      await add(app, who, WISHED);
+      for (let i = 0; i < 3; i++) t.equal((await deliver(app, order)).status, 200);
+      t.same(await listed(app, who), [WISHED]);
+      t.equal(await events(who), 1);
+    },
+  );
 
-  t.test('delivered 50 times at once over two servers it is done once', async (t) => {
+  t.test('an order delivered 50 times at once over two servers is done once', async (t) => {
     const second = await startApp(t, redis, { prefix: app.prefix, env });
     const { who } = await newBuyer();
     await add(app, who, ['11', null], ['71', '710']);
@@ -80,10 +83,10 @@ eachRedis(t, async (t, redis) => {
     t.same([made.length, new Set(made).size], [3, 3]);
   });
 
-  // The rest depends on no more than that records and profiles have slots of their own.
+  // The tests below need only that records and profiles have slots of their own.
   if (isCluster) return;
 
-  t.test('an order that matches nothing is 200, and is remembered for 400 days', async (t) => {
+  t.test('an order that matches no item is answered 200, and remembered for 400 days', async (t) => {
     const app = await startApp(t, redis, { env: { ...env, GUEST_RETENTION_DAYS: '0' } });
     await switchTo(app, true);
     const { who } = await newBuyer(app);
@@ -112,23 +115,30 @@ eachRedis(t, async (t, redis) => {
     t.ok(longest > days - 800 && longest <= days, `nothing is forgotten later: ${longest} s`);
   });
 
-  t.test('an order that comes again takes nothing more, under any id, also as a gid', async (t) => {
-    const { who, order } = await newBuyer();
-    const again = { ...order, id: `gid://shopify/Order/${order.id}` };
-    await deliver(app, order, 'seen-1');
-    await add(app, who, WISHED);
-    for (const sent of [order, again])
-      for (const id of ['seen-1', 'seen-2', ''])
-        t.match(await deliver(app, sent, id), { status: 200, json: { recorded: 1 } });
-    t.same(await listed(app, who), [WISHED]);
-    t.equal(await events(who), 1);
-    const lines = await linesOf(app, order);
-    t.equal(new Set(lines.map(({ event_id }) => event_id)).size, 1, 'each states the same');
-    await deliver(app, orderOf({ id: customers }, [LINE]), 'seen-1');
-    t.same(await listed(app, who), [], 'another order is another purchase, whatever its delivery is called');
-  });
+  t.test(
+    'a repeated order removes nothing more, under any delivery id, also if its id is a gid',
+    async (t) => {
+      const { who, order } = await newBuyer();
+      const again = { ...order, id: `gid://shopify/Order/${order.id}` };
+      await deliver(app, order, 'seen-1');
+      await add(app, who, WISHED);
+      for (const sent of [order, again])
+        for (const id of ['seen-1', 'seen-2', ''])
+          t.match(await deliver(app, sent, id), { status: 200, json: { recorded: 1 } });
+      t.same(await listed(app, who), [WISHED]);
+      t.equal(await events(who), 1);
+      const lines = await linesOf(app, order);
+      t.equal(new Set(lines.map(({ event_id }) => event_id)).size, 1, 'each states the same');
+      await deliver(app, orderOf({ id: customers }, [LINE]), 'seen-1');
+      t.same(
+        await listed(app, who),
+        [],
+        'another order is another purchase, whatever its delivery is called',
+      );
+    },
+  );
 
-  t.test("what can't be right is 401 before its body comes", async (t) => {
+  t.test("an order that can't be authentic is answered 401 before its body arrives", async (t) => {
     const plain = await startApp(t, redis);
     const signature = (value: string) => ({ 'x-shopify-hmac-sha256': value });
     for (const [of, headers] of [
@@ -149,7 +159,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'unfinished webhooks hold up to 64 MiB together; beyond that the oldest is answered 503',
+    'unfinished webhooks hold up to 64 MiB together, beyond which the oldest is answered 503',
     async (t) => {
       const unfinished = Buffer.alloc(4_194_303, ' ');
       const head = { 'content-length': '4194304', 'x-shopify-hmac-sha256': sign('') };
@@ -164,17 +174,20 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('the signature is of the bytes as they came, however they are written and cut', async (t) => {
-    const { who, order } = await newBuyer();
-    const text = JSON.stringify({ ...order, note: 'é 😀 </script>' }, null, 3);
-    const body = Buffer.from(text.replace('é', '\\u00e9'));
-    const pieces = [body.subarray(0, 7), body.subarray(7, 8), body.subarray(8)];
-    const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(body), 'x-shopify-topic': 'orders/paid' };
-    t.equal((await app.post(PATH, pieces, headers)).status, 200);
-    t.same(await listed(app, who), []);
-  });
+  t.test(
+    'a webhook signature is checked against the bytes as sent, however they are escaped and cut',
+    async (t) => {
+      const { who, order } = await newBuyer();
+      const text = JSON.stringify({ ...order, note: 'é 😀 </script>' }, null, 3);
+      const body = Buffer.from(text.replace('é', '\\u00e9'));
+      const pieces = [body.subarray(0, 7), body.subarray(7, 8), body.subarray(8)];
+      const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(body), 'x-shopify-topic': 'orders/paid' };
+      t.equal((await app.post(PATH, pieces, headers)).status, 200);
+      t.same(await listed(app, who), []);
+    },
+  );
 
-  t.test('an order may have 4 MiB and no more', async (t) => {
+  t.test('an order of 4 MiB is accepted, and a larger one is 413', async (t) => {
     const { who, order } = await newBuyer();
     const ofBytes = (bytes: number) => {
       const rest = bytes - JSON.stringify({ ...order, fill: '' }).length;
@@ -200,7 +213,7 @@ eachRedis(t, async (t, redis) => {
     );
   });
 
-  t.test("an order from a session that another customer is logged in on is its own customer's", async (t) => {
+  t.test("an order from another customer's session belongs to the customer whom it names", async (t) => {
     await switchTo(app, true);
     const { session, byCustomer: other } = newPair();
     await app.shop.login({ ...other, sessionId: session });
@@ -217,23 +230,26 @@ eachRedis(t, async (t, redis) => {
     t.match(await linesOf(app, order), [{ profile_id }, { profile_id }]);
   });
 
-  t.test('an order that names a retired session is its customer’s, or left out with 200', async (t) => {
-    const { session, byCustomer: first } = newPair();
-    const { byCustomer: other } = newPair();
-    await app.shop.visit({ sessionId: session });
-    for (const one of [first, other]) await app.shop.login({ ...one, sessionId: session });
-    await erase(other);
-    const { who, order } = await newBuyer();
-    const named = { ...order, note_attributes: sessionNote(session) };
-    t.match(await deliver(app, named), { status: 200, json: { recorded: 1 } });
-    t.match(await linesOf(app, order), [{ profile_id: await profileOf(who), session_id: undefined }]);
-    const alone = { ...named, id: Number(named.id) + 500_000, customer: null };
-    t.match(await deliver(app, alone), { status: 200, json: { recorded: 0, reason: 'erased' } });
-    t.same(await linesOf(app, alone), []);
-  });
+  t.test(
+    'an order that names a retired session belongs to its customer, or is left out with 200',
+    async (t) => {
+      const { session, byCustomer: first } = newPair();
+      const { byCustomer: other } = newPair();
+      await app.shop.visit({ sessionId: session });
+      for (const one of [first, other]) await app.shop.login({ ...one, sessionId: session });
+      await erase(other);
+      const { who, order } = await newBuyer();
+      const named = { ...order, note_attributes: sessionNote(session) };
+      t.match(await deliver(app, named), { status: 200, json: { recorded: 1 } });
+      t.match(await linesOf(app, order), [{ profile_id: await profileOf(who), session_id: undefined }]);
+      const alone = { ...named, id: Number(named.id) + 500_000, customer: null };
+      t.match(await deliver(app, alone), { status: 200, json: { recorded: 0, reason: 'erased' } });
+      t.same(await linesOf(app, alone), []);
+    },
+  );
 
   t.test(
-    'a body that is no order leaves at most a note; it is 400 for a server, and if it is no JSON',
+    'a body that is no order stores at most a note, and is 400 from a server or if it is no JSON',
     async (t) => {
       const { who, order } = await newBuyer();
       const right = { ...order, customer: { id: who.customerId } };
@@ -264,7 +280,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test("the order's address is kept: with the customer, else with the session", async (t) => {
+  t.test("an order's address is kept with the customer, or else with the session", async (t) => {
     for (const isOn of [true, false]) {
       await switchTo(app, isOn);
       const [one, other] = [newPair(), newPair()];
@@ -285,7 +301,7 @@ eachRedis(t, async (t, redis) => {
     t.match(await exported(bySession), { profile: { email } }, 'of a checkout that has a contact alone');
   });
 
-  t.test('an order without lines makes its visitors known', async (t) => {
+  t.test('an order without lines registers its visitors', async (t) => {
     const { customer, session, byCustomer, bySession } = newPair();
     await deliver(app, shopifyOrder({ customer, session }, []));
     t.same([await erase(byCustomer), await erase(bySession)], [{ erased: true }, { erased: true }]);
@@ -328,7 +344,7 @@ eachRedis(t, async (t, redis) => {
       if (isOn) t.same(await listed(app, byCustomer), []);
     });
 
-  t.test('an order that is delivered again while its customer is erased brings nobody back', async (t) => {
+  t.test("an order delivered again during its customer's erasure brings nobody back", async (t) => {
     const second = await startApp(t, redis, { prefix: app.prefix, env });
     await switchTo(app, true);
     for (let round = 0; round < 30; round++) {
@@ -348,7 +364,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'an order stays erased with its customer or its buyer, and leaves out another erased session',
+    'an order stays erased with the visitor whose it is, and leaves out another erased session',
     async (t) => {
       for (const [erased, isKnown] of [
         ['customer', true],
@@ -372,7 +388,7 @@ eachRedis(t, async (t, redis) => {
   );
 
   t.test(
-    'the erasure of the shop covers orders that came before it, and none that comes first later',
+    'an erasure of the shop covers orders that came before it, and no order that comes first later',
     async (t) => {
       const app = await startApp(t, redis, { env });
       const store = await openStore(t, redis, { keyPrefix: app.prefix });

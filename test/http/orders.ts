@@ -1,4 +1,4 @@
-// What the tests of purchases share: orders, their deliveries, and wishlists with something on them to buy.
+// Helpers for tests of purchases: orders, deliveries, and wishlists with items to buy.
 
 import { createHmac } from 'node:crypto';
 import { type TestApp, TRUSTED } from '../harness/app.js';
@@ -14,7 +14,7 @@ export const sign = (body: string | Buffer, secret = SECRET) =>
 
 let deliveries = 0;
 
-/** As Shopify delivers; the body may be a text, so that it can have numbers that JavaScript has not. */
+/** Delivers as Shopify does. The body may be text, for numbers that JavaScript can't hold. */
 export function deliver(
   app: TestApp,
   order: object | string,
@@ -68,7 +68,7 @@ interface Line {
   readonly price?: string;
 }
 
-/** An order with the fields of Shopify's that matter. A guest's has a customer, too, whose account is disabled. */
+/** An order with Shopify's fields that matter. A guest's order has a customer, too, whose account is disabled. */
 export function shopifyOrder(
   who: { readonly customer?: number; readonly session?: string; readonly email?: string },
   lines: readonly Line[],

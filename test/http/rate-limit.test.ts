@@ -36,7 +36,7 @@ t.test('rate limit', async (t) => {
     now += 60_000;
   });
 
-  t.test('what is over the limit is 429 on any path for a second, and changes nothing', async (t) => {
+  t.test('a request over RATE_LIMIT is 429 on any path for a second, and changes nothing', async (t) => {
     const identity = { sessionId: 's' };
     const requests: [path: string, body: object][] = [
       [PATH, visit('s')],
@@ -44,7 +44,7 @@ t.test('rate limit', async (t) => {
       ['/item/list', { identity }],
       ['/share', { identity }],
     ];
-    // Less than the limit to each path.
+    // Fewer requests than the limit to each path.
     const sent = range(LIMIT - 1).flatMap(() =>
       requests.map(([path, body]) => app.post(path, body, TRUSTED)),
     );
@@ -61,7 +61,7 @@ t.test('rate limit', async (t) => {
     t.match(next, { status: 200, json: { count: counted + 1 } });
   });
 
-  t.test('callers are told apart: each address, each secret key wherever it calls from', async (t) => {
+  t.test('each address is a caller of its own, and so is each secret key, from any address', async (t) => {
     t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
     const others = ['192.0.2.2', '2001:db8:0:1::1', '2001:db8:0:2::1'].map((address) => from(address));
     const keys = [TRUSTED, { 'x-api-key': other }].map((key) => ({ ...from('192.0.2.1'), ...key }));
@@ -75,7 +75,7 @@ t.test('rate limit', async (t) => {
     t.same(await flood(app, network), [200, 429], 'and so is the network of an IPv6 one');
   });
 
-  t.test('what a caller writes into X-Forwarded-For itself is not believed', async (t) => {
+  t.test("a caller can't choose its address by writing X-Forwarded-For", async (t) => {
     const spoof = (i: number) => [`203.0.113.${i}`, `203.0.113.${i + 100}`];
     const ownLine = (i: number) => ({ 'x-forwarded-for': [`203.0.113.${i}`, '192.0.2.9'] });
     for (const [proxies, ...cases] of [
@@ -97,14 +97,14 @@ t.test('rate limit', async (t) => {
     }
   });
 
-  t.test('wrong credentials count for their address', async (t) => {
+  t.test('requests with wrong credentials count for their address', async (t) => {
     const wrong = { ...from('192.0.2.1'), 'x-api-key': 'sk_wrong_0123456789' };
     t.same(await flood(app, () => wrong), [401, 429]);
     t.equal((await app.post(PATH, visit('s'), from('192.0.2.1'))).status, 429);
     t.equal((await app.post(PATH, visit('s'), { ...from('192.0.2.1'), ...TRUSTED })).status, 200);
   });
 
-  t.test('health, metrics and public routes are never counted', async (t) => {
+  t.test('health, metrics and public routes are never rate-limited', async (t) => {
     for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json', '/beacon.js']) {
       const answers = await Promise.all(range(2 * LIMIT).map(() => app.get(path)));
       t.equal(passed(answers), answers.length, path);
@@ -112,44 +112,50 @@ t.test('rate limit', async (t) => {
     t.equal((await app.post(PATH, visit('s'))).status, 200);
   });
 
-  t.test('a body that is still coming is refused at once, and the rest of it is dropped', async (t) => {
-    await flood(app, () => ({}));
-    const wire = await Wire.open(t, app.port);
-    wire.sendHead('POST', PATH, { 'content-length': '1000' });
-    wire.send('{');
-    t.match(await wire.next(), { status: 429 });
-    wire.send(' '.repeat(999));
-    wire.sendHead('GET', '/healthz');
-    t.match(await wire.next(), { status: 200 }, 'the connection is as good as before');
-  });
+  t.test(
+    'a limited request is refused before its body has arrived, and the rest of the body is dropped',
+    async (t) => {
+      await flood(app, () => ({}));
+      const wire = await Wire.open(t, app.port);
+      wire.sendHead('POST', PATH, { 'content-length': '1000' });
+      wire.send('{');
+      t.match(await wire.next(), { status: 429 });
+      wire.send(' '.repeat(999));
+      wire.sendHead('GET', '/healthz');
+      t.match(await wire.next(), { status: 200 }, 'the connection is as good as before');
+    },
+  );
 
-  t.test('anonymous addresses are limited, but no loopback ones and no signed webhooks', async (t) => {
-    const app = await limited({ RATE_LIMIT: '0', ANONYMOUS_RATE_LIMIT: String(LIMIT), ...SHOPPERS });
-    t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
-    t.same(await flood(app, () => from('2001:db8::1')), [200, 429]);
-    const key = { ...from('192.0.2.2'), 'x-api-key': BROWSER['x-api-key'] };
-    t.same(await flood(app, () => key), [403, 429], 'a publishable key is none that opens the limit');
-    t.same(await flood(app, () => ({ ...from('192.0.2.1'), ...TRUSTED })), [200]);
-    t.equal((await app.post(PATH, visit('s'), from('192.0.2.3'))).status, 200, 'another address');
-    for (const near of ['10.0.0.1', '12.7.0.1', '::2', '::ffff:12.0.0.1'])
-      t.same(await flood(app, () => from(near)), [200, 429], near);
-    for (const loopback of ['127.0.0.1', '127.255.3.2', '::1', '::ffff:127.0.0.1'])
-      t.same(await flood(app, () => from(loopback)), [200], loopback);
-    // Its signature comes with the body.
-    const order = JSON.stringify({ id: 1, line_items: [] });
-    const hmac = createHmac('sha256', SECRET).update(order).digest('base64');
-    const headers = { ...from('192.0.2.1'), 'x-shopify-hmac-sha256': hmac };
-    const send = () => app.post('/webhook/purchase', order, headers);
-    t.equal(passed(await Promise.all(range(2 * LIMIT).map(send))), 2 * LIMIT);
-  });
+  t.test(
+    'ANONYMOUS_RATE_LIMIT applies to each address, but not to loopback ones or signed webhooks',
+    async (t) => {
+      const app = await limited({ RATE_LIMIT: '0', ANONYMOUS_RATE_LIMIT: String(LIMIT), ...SHOPPERS });
+      t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
+      t.same(await flood(app, () => from('2001:db8::1')), [200, 429]);
+      const key = { ...from('192.0.2.2'), 'x-api-key': BROWSER['x-api-key'] };
+      t.same(await flood(app, () => key), [403, 429], 'a publishable key is none that opens the limit');
+      t.same(await flood(app, () => ({ ...from('192.0.2.1'), ...TRUSTED })), [200]);
+      t.equal((await app.post(PATH, visit('s'), from('192.0.2.3'))).status, 200, 'another address');
+      for (const near of ['10.0.0.1', '12.7.0.1', '::2', '::ffff:12.0.0.1'])
+        t.same(await flood(app, () => from(near)), [200, 429], near);
+      for (const loopback of ['127.0.0.1', '127.255.3.2', '::1', '::ffff:127.0.0.1'])
+        t.same(await flood(app, () => from(loopback)), [200], loopback);
+      // The signature can be checked only with the body.
+      const order = JSON.stringify({ id: 1, line_items: [] });
+      const hmac = createHmac('sha256', SECRET).update(order).digest('base64');
+      const headers = { ...from('192.0.2.1'), 'x-shopify-hmac-sha256': hmac };
+      const send = () => app.post('/webhook/purchase', order, headers);
+      t.equal(passed(await Promise.all(range(2 * LIMIT).map(send))), 2 * LIMIT);
+    },
+  );
 
-  t.test('by default a user on the same machine is never refused', async (t) => {
+  t.test('by default a caller on the same machine is never refused', async (t) => {
     const app = await startApp(t, redis);
     const answers = await Promise.all(range(60).map((i) => app.post(PATH, visit(`local-${i}`))));
     t.equal(passed(answers), answers.length);
   });
 
-  t.test('X-Forwarded-For that is not read is logged once, with the setting', async (t) => {
+  t.test("an X-Forwarded-For that TRUST_PROXY ignores is logged once, with the setting's name", async (t) => {
     for (const trusted of ['0', '1']) {
       const lines: unknown[] = [];
       const onLog = ({ msg }: Readonly<Record<string, unknown>>) => void lines.push(msg);
@@ -162,7 +168,7 @@ t.test('rate limit', async (t) => {
     }
   });
 });
-/** A caller whom no proxy stands before, at this address. */
+/** A caller at this address, without a proxy. */
 function callerAt(remote: readonly number[], caller: Partial<Caller>): (limits: RateLimits) => boolean {
   const res = { getRemoteAddress: () => Uint8Array.from(remote).buffer } as HttpResponse;
   const req = { forEach() {} } as unknown as HttpRequest;
@@ -174,19 +180,22 @@ function callerAt(remote: readonly number[], caller: Partial<Caller>): (limits: 
     }
   };
 }
-// Connections of tests are loopback ones, which are not limited.
-t.test("a shop's visitors are not taken for one if no proxy tells their addresses", async (t) => {
-  const isLimited = (caller: Partial<Caller>, trustedProxies = 0) => {
-    const limits = new RateLimits({ perCaller: 0, perAnonymousAddress: 1, trustedProxies });
-    const ask = callerAt([23, 227, 38, 1], caller);
-    return [ask(limits), ask(limits)].includes(false);
-  };
-  t.equal(isLimited({ kind: 'storefront' }), false);
-  t.equal(isLimited({ kind: 'storefront' }, 1), true);
-  t.equal(isLimited({ kind: 'browser' }), true, 'a publishable key is no secret');
-  t.equal(isLimited({ kind: 'server', account: 'key 1' }), false);
-});
-t.test('a large answer counts as a request for each 16 KiB, also for seconds to come', async (t) => {
+// Tests connect from loopback, which has no limit: this asks the limiter itself.
+t.test(
+  "visitors behind a shop's proxy don't share a limit if TRUST_PROXY hides their addresses",
+  async (t) => {
+    const isLimited = (caller: Partial<Caller>, trustedProxies = 0) => {
+      const limits = new RateLimits({ perCaller: 0, perAnonymousAddress: 1, trustedProxies });
+      const ask = callerAt([23, 227, 38, 1], caller);
+      return [ask(limits), ask(limits)].includes(false);
+    };
+    t.equal(isLimited({ kind: 'storefront' }), false);
+    t.equal(isLimited({ kind: 'storefront' }, 1), true);
+    t.equal(isLimited({ kind: 'browser' }), true, 'a publishable key is no secret');
+    t.equal(isLimited({ kind: 'server', account: 'key 1' }), false);
+  },
+);
+t.test('a large answer counts as one request per 16 KiB, also in the following seconds', async (t) => {
   let now = 0;
   const env = { RATE_LIMIT: '100', ANONYMOUS_RATE_LIMIT: '2', TRUST_PROXY: '1' };
   const app = await startApp(t, await startTestRedis(t), { env, timing: { now: () => now } });
@@ -223,7 +232,7 @@ t.test('a large answer counts as a request for each 16 KiB, also for seconds to 
   }
 });
 
-// The kernel spreads connections over workers, so that a test with requests could not say which worker has which.
+// The kernel chooses a worker for each connection, so a test by requests could not tell which one answers.
 t.test('several workers', async (t) => {
   const LIMIT = 60;
   const WORKERS = 3;
@@ -246,36 +255,45 @@ t.test('several workers', async (t) => {
   const accepted = (...workers: (RateLimit | undefined)[]) =>
     workers.flatMap((worker) => range(LIMIT).filter(() => refusal(worker) === undefined)).length;
 
-  t.test('a flood of all gets exactly the limit in every second, and each worker its share', async (t) => {
-    const workers = start();
-    for (const second of range(10)) {
-      t.equal(accepted(...workers), LIMIT, `second ${second}`);
-      t.equal(refusal(workers[0], 1, `another caller ${second}`), undefined);
+  t.test(
+    'a flood at all workers gets exactly the limit in every second, and each worker its share',
+    async (t) => {
+      const workers = start();
+      for (const second of range(10)) {
+        t.equal(accepted(...workers), LIMIT, `second ${second}`);
+        t.equal(refusal(workers[0], 1, `another caller ${second}`), undefined);
+        pass();
+      }
+      t.equal(accepted(workers[0]), SHARE);
+      t.match(refusal(workers[0]), { code: 'rate_limited', retryAfterS: 1 });
+    },
+  );
+  t.test(
+    'a limit that is not divisible by the workers is rounded up, so that each accepts something',
+    async (t) => {
+      t.same([accepted(...start(2)), accepted(...start(4))], [WORKERS, 2 * WORKERS]);
+    },
+  );
+  t.test(
+    'a batch up to the limit passes at one worker, and the next seconds pay for its excess',
+    async (t) => {
+      const [worker, other] = start();
+      t.equal(refusal(worker, LIMIT), undefined);
+      const seconds = range(5).map(() => {
+        pass();
+        return accepted(worker);
+      });
+      t.same(seconds, [0, 0, SHARE, SHARE, SHARE], 'as much as without the batch');
       pass();
-    }
-    t.equal(accepted(workers[0]), SHARE);
-    t.match(refusal(workers[0]), { code: 'rate_limited', retryAfterS: 1 });
-  });
-  t.test('a limit that can not be divided is rounded up: every worker accepts something', async (t) => {
-    t.same([accepted(...start(2)), accepted(...start(4))], [WORKERS, 2 * WORKERS]);
-  });
-  t.test('a batch up to the limit passes at one worker; the next seconds pay its excess', async (t) => {
-    const [worker, other] = start();
-    t.equal(refusal(worker, LIMIT), undefined);
-    const seconds = range(5).map(() => {
-      pass();
-      return accepted(worker);
-    });
-    t.same(seconds, [0, 0, SHARE, SHARE, SHARE], 'as much as without the batch');
-    pass();
-    t.equal(refusal(worker, LIMIT), undefined);
-    pass(60);
-    t.equal(accepted(worker), SHARE, 'also if nothing is asked meanwhile');
-    t.equal(refusal(other, 5), undefined);
-    t.match(refusal(other, SHARE), { code: 'rate_limited' });
-    t.equal(accepted(other), SHARE - 6, 'what is refused counts for nothing beyond its first request');
-  });
-  t.test('Retry-After is the second in which the same request passes', async (t) => {
+      t.equal(refusal(worker, LIMIT), undefined);
+      pass(60);
+      t.equal(accepted(worker), SHARE, 'also if nothing is asked meanwhile');
+      t.equal(refusal(other, 5), undefined);
+      t.match(refusal(other, SHARE), { code: 'rate_limited' });
+      t.equal(accepted(other), SHARE - 6, 'what is refused counts for nothing beyond its first request');
+    },
+  );
+  t.test('Retry-After is the number of seconds after which the same request passes', async (t) => {
     for (const [what, sent, weight, seconds] of [
       ['at the share', [...range(SHARE).map(() => 1)], 1, 1],
       ['after a batch of the limit', [LIMIT], 1, 3],
@@ -292,24 +310,27 @@ t.test('several workers', async (t) => {
       t.equal(refusal(worker, weight), undefined, `${what}: passes after ${seconds} s`);
     }
   });
-  t.test('both limits are divided, and neither if there is one worker or no limit', async (t) => {
-    const anyone = callerAt([192, 0, 2, 1], { kind: 'anyone' });
-    const server = callerAt([192, 0, 2, 1], { kind: 'server', account: 'key 1' });
-    for (const [ask, perCaller, perAnonymousAddress, workers, expected] of [
-      [server, 6, 0, 2, 3],
-      [anyone, 0, 6, 2, 3],
-      [server, 6, 0, 1, 6],
-      [server, 0, 6, 2, 20],
-      [anyone, 0, 0, 2, 20],
-    ] as const) {
-      const given = { perCaller, perAnonymousAddress, workers };
-      const limits = new RateLimits({ ...given, trustedProxies: 0, now: () => now });
-      t.equal(range(20).filter(() => ask(limits)).length, expected);
-    }
-  });
+  t.test(
+    'both rate limits are divided by the workers, and neither with one worker or without a limit',
+    async (t) => {
+      const anyone = callerAt([192, 0, 2, 1], { kind: 'anyone' });
+      const server = callerAt([192, 0, 2, 1], { kind: 'server', account: 'key 1' });
+      for (const [ask, perCaller, perAnonymousAddress, workers, expected] of [
+        [server, 6, 0, 2, 3],
+        [anyone, 0, 6, 2, 3],
+        [server, 6, 0, 1, 6],
+        [server, 0, 6, 2, 20],
+        [anyone, 0, 0, 2, 20],
+      ] as const) {
+        const given = { perCaller, perAnonymousAddress, workers };
+        const limits = new RateLimits({ ...given, trustedProxies: 0, now: () => now });
+        t.equal(range(20).filter(() => ask(limits)).length, expected);
+      }
+    },
+  );
 });
 
-t.test('at most 100,000 callers are remembered, whatever a flood from many addresses', async (t) => {
+t.test('the limiter remembers at most 100,000 callers, even in a flood from more addresses', async (t) => {
   const limit = new RateLimit(1, 1, () => 0);
   limit.count('first');
   t.throws(() => limit.count('first'), { code: 'rate_limited' });

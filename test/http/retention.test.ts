@@ -1,4 +1,5 @@
-// GUEST_RETENTION_DAYS: a guest goes so many days, or one more, after its last write, with all at one moment. Customers stay.
+// GUEST_RETENTION_DAYS: all keys of a guest expire together, that many days, or one more, after its last
+// write. Customers stay.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -9,7 +10,7 @@ import { until } from '../harness/until.js';
 
 const DAY_MS = 86_400_000;
 const DAYS = 10;
-/** What Redis says of a key that has no end, and of one that is not there. */
+/** PEXPIRETIME of a key without an end, and of a missing key. */
 const [FOR_EVER, GONE] = [-1, -2];
 const env = { GUEST_RETENTION_DAYS: String(DAYS), SHOP_URL: 'https://shop.example' };
 
@@ -32,7 +33,7 @@ const WRITES: Readonly<Record<string, (app: TestApp, sessionId: string) => Promi
   address: ({ post }, sessionId) => post('/profile/guest', { sessionId, email: 'a@b.example' }, TRUSTED),
 };
 
-/** Of the writes one for each way to Redis. */
+/** One write for each way to Redis. */
 const ON_CLUSTER = ['visit and count', 'visit under a key', 'item', 'share', 'address'];
 
 const READS: Readonly<Record<string, (app: TestApp, sessionId: string) => Promise<unknown>>> = {
@@ -56,9 +57,9 @@ eachRedis(t, async (t, redis) => {
     await app.shop.add({ sessionId }, { productId: 'first' });
   }
 
-  t.test('every write lets all of a guest end at one moment, DAYS to DAYS + 1 days later', async (t) => {
+  t.test('every write makes all keys of a guest expire together, DAYS to DAYS + 1 days later', async (t) => {
     const ages = await agesOf(t, redis, app);
-    // Two days later no process remembers that a guest's end was in time.
+    // Its caches are empty, as those of any process two days later.
     const later = await another();
     const start = Date.now();
     const { profileId: looked } = await app.shop.visit({ sessionId: 'looked' });
@@ -158,7 +159,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('keys whose moments came apart have one after the next write of an item', async (t) => {
+  t.test('the keys of a guest expire together again after the next item write', async (t) => {
     const ages = await agesOf(t, redis, app);
     await guest('apart');
     const { profileId } = await app.shop.exported({ sessionId: 'apart' });
@@ -171,29 +172,32 @@ eachRedis(t, async (t, redis) => {
     t.ok((moments[0] as number) >= last);
   });
 
-  t.test('a guest who ends is gone with items, share code and address; who comes back is new', async (t) => {
-    const ages = await agesOf(t, redis, app);
-    const who = { sessionId: 'ends' };
-    const addresses = await ages.names(/:\{email:/, '');
-    await guest('ends');
-    const { code } = await app.shop.share(who);
-    await app.post('/profile/guest', { ...who, email: 'gone@b.example' }, TRUSTED);
-    const { profileId } = await app.shop.exported(who);
-    await ages.endNow(profileId);
-    t.equal(await app.shop.count(who, 'first'), 0);
-    t.same(await app.shop.items(who), []);
-    t.equal((await app.get(`/wishlist/share/${code}`)).status, 404);
-    t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
-    t.match(await app.shop.visit(who, 'first'), { profileId, count: 1 });
-    await app.shop.add(who);
-    t.not((await app.shop.share(who)).code, code);
-    t.equal((await app.get(`/wishlist/share/${code}`)).status, 404, 'an old link shows nothing of it');
-    t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
-    t.same(await ages.names(/:\{share:/, code), [], 'what led to it is removed once it was used');
-    t.same(await ages.names(/:\{email:/, ''), addresses);
-  });
+  t.test(
+    'an expired guest is gone with items, share code and address, and starts anew on return',
+    async (t) => {
+      const ages = await agesOf(t, redis, app);
+      const who = { sessionId: 'ends' };
+      const addresses = await ages.names(/:\{email:/, '');
+      await guest('ends');
+      const { code } = await app.shop.share(who);
+      await app.post('/profile/guest', { ...who, email: 'gone@b.example' }, TRUSTED);
+      const { profileId } = await app.shop.exported(who);
+      await ages.endNow(profileId);
+      t.equal(await app.shop.count(who, 'first'), 0);
+      t.same(await app.shop.items(who), []);
+      t.equal((await app.get(`/wishlist/share/${code}`)).status, 404);
+      t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
+      t.match(await app.shop.visit(who, 'first'), { profileId, count: 1 });
+      await app.shop.add(who);
+      t.not((await app.shop.share(who)).code, code);
+      t.equal((await app.get(`/wishlist/share/${code}`)).status, 404, 'an old link shows nothing of it');
+      t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
+      t.same(await ages.names(/:\{share:/, code), [], 'what led to it is removed once it was used');
+      t.same(await ages.names(/:\{email:/, ''), addresses);
+    },
+  );
 
-  t.test('share code and index entries of a guest who ended are swept within a day', async (t) => {
+  t.test('share code and index entries of an expired guest are swept', async (t) => {
     const alerting = { ...env, PRODUCT_ALERTS: 'on' };
     const filling = await startApp(t, redis, { env: alerting });
     const ages = await agesOf(t, redis, filling);
@@ -224,12 +228,12 @@ eachRedis(t, async (t, redis) => {
     const { items } = await sweeping.shop.exported({ email: 'stays-here@swept.example' });
     t.match(items, [{ productId: 'stays-here' }]);
     const counted = /^wishmeter_swept_total\{kind="(?:share|email|wish)"\} 1$/gm;
-    // Addresses have no grace: the first one's sweep at start may still be on its way.
+    // An address has no grace period: the first server's own sweep may remove it.
     const stats = async () => (await sweeping.stats()) + (await filling.stats());
     await until('each is counted', async () => (await stats()).match(counted)?.length === 3);
   });
 
-  t.test('a share code that was made just now is left, and so is the address of a customer', async (t) => {
+  t.test('the sweeper leaves a new share code, and the address of a customer', async (t) => {
     const app = await startApp(t, redis, { env, timing: { sweepMs: 200 } });
     const ages = await agesOf(t, redis, app);
     const email = 'kept@swept.example';
@@ -248,7 +252,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.get(withQuery('/profile', { email }), TRUSTED)).status, 200);
   });
 
-  t.test('customers stay, and what was linked to them or merged into them', async (t) => {
+  t.test('a customer never expires, nor do guests that were merged into it', async (t) => {
     const ages = await agesOf(t, redis, app);
     const customer = { customerId: 'stays' };
     await app.shop.visit(customer, 'first');
@@ -266,7 +270,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.shop.count(customer, 'first'), 3);
   });
 
-  t.test('other days hold from the next write on, 0 is for ever', async (t) => {
+  t.test('another GUEST_RETENTION_DAYS applies from the next write on, and 0 means for ever', async (t) => {
     const ages = await agesOf(t, redis, app);
     await guest('changed');
     const { profileId } = await app.shop.exported({ sessionId: 'changed' });
@@ -302,7 +306,7 @@ async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
         (await node.keys(`${prefix}:{${bucket}}:*:${hash}`)).map((key) => ({ node, key })),
       ),
     );
-    // Records of operations and times of erasures end by themselves.
+    // Records of operations and times of erasures have TTLs of their own.
     return found.flat().filter(({ key }) => /\}:[^ek]:/.test(key));
   };
   const names = async (pattern: RegExp, but: string) =>

@@ -15,7 +15,7 @@ function visitOfBytes(bytes: number): Buffer {
   const empty = JSON.stringify({ ...VISIT, fill: '' });
   return Buffer.from(JSON.stringify({ ...VISIT, fill: 'x'.repeat(bytes - empty.length) }));
 }
-/** The same bytes in pieces; their sizes go round `sizes`. */
+/** The same bytes in pieces, whose sizes cycle through `sizes`. */
 function pieces(bytes: Buffer, ...sizes: number[]): Buffer[] {
   const parts: Buffer[] = [];
   for (let at = 0; at < bytes.length; ) {
@@ -55,21 +55,24 @@ t.test('routes and bodies', async (t) => {
       }
   });
 
-  t.test('an answer to HEAD has no body, so that the connection goes on in step', async (t) => {
-    const wire = await Wire.open(t, app.port);
-    for (const [path, status] of [
-      ['/healthz', 200],
-      ['/event', 405],
-      ['/nowhere', 404],
-    ] as const) {
-      wire.sendHead('HEAD', path);
-      wire.sendHead('GET', '/healthz');
-      t.match(await wire.next({ withoutBody: true }), { status });
-      t.match(await wire.next(), { status: 200, body: '{"status":"ok"}' });
-    }
-  });
+  t.test(
+    'an answer to HEAD has no body, so that the next answer on the connection can be read',
+    async (t) => {
+      const wire = await Wire.open(t, app.port);
+      for (const [path, status] of [
+        ['/healthz', 200],
+        ['/event', 405],
+        ['/nowhere', 404],
+      ] as const) {
+        wire.sendHead('HEAD', path);
+        wire.sendHead('GET', '/healthz');
+        t.match(await wire.next({ withoutBody: true }), { status });
+        t.match(await wire.next(), { status: 200, body: '{"status":"ok"}' });
+      }
+    },
+  );
 
-  t.test('HEAD is answered on every path that answers GET, as GET is', async (t) => {
+  t.test('HEAD is answered like GET on every path that has GET', async (t) => {
     const { paths } = (await app.get('/openapi.json')).json;
     const { responses } = paths[PATH].post;
     t.match(responses[400].description, /`invalid_request`.*`invalid_json`/, 'each code of a status');
@@ -87,7 +90,7 @@ t.test('routes and bodies', async (t) => {
       t.equal(head.status, got.status, template);
       for (const name of ['content-type', 'cache-control', 'etag'])
         t.equal(head.headers[name], got.headers[name], `${template} ${name}`);
-      // Figures differ from one moment to the next.
+      // Metrics change from one request to the next.
       const length = template === '/metrics' ? /^\d+$/ : String(got.headers['content-length']);
       t.match(head.headers['content-length'], length, template);
     }
@@ -95,7 +98,7 @@ t.test('routes and bodies', async (t) => {
     t.equal((await app.send('HEAD', '/settings')).status, 401);
   });
 
-  t.test("a caller's sane request id comes back, any other is replaced", async (t) => {
+  t.test("a caller's request id comes back if it is well-formed, and is replaced otherwise", async (t) => {
     for (const id of ['a', 'req-1.2_3~4:5/6+7=8@9', 'x'.repeat(128)]) {
       for (const path of ['/healthz', '/nowhere', '/event'])
         t.equal((await app.get(path, { 'x-request-id': id })).headers['x-request-id'], id);
@@ -114,7 +117,7 @@ t.test('routes and bodies', async (t) => {
     t.equal(made.size, odd.length, 'each its own');
   });
 
-  t.test('BASE_PATH stands before every path but those of operators', async (t) => {
+  t.test('BASE_PATH prefixes every path but those of operators', async (t) => {
     const app = await startApp(t, redis, { env: { BASE_PATH: '/api/v1' } });
     t.equal((await app.post('/api/v1/product/visit', VISIT)).status, 200);
     const query = withQuery('/api/v1/product/visit', { sessionId: 's', productHandle: 'x' });
@@ -133,7 +136,7 @@ t.test('routes and bodies', async (t) => {
     t.match(await app.get('/api/v1/event'), { status: 405, headers: { allow: 'POST' } });
   });
 
-  t.test('settings are false at first, and hold on every server', async (t) => {
+  t.test('settings are false at first, and a change applies on every server', async (t) => {
     const app = await startApp(t, redis);
     const second = await startApp(t, redis, { prefix: app.prefix });
     const put = (body: unknown) => app.send('PUT', '/settings', body, TRUSTED);
@@ -147,7 +150,7 @@ t.test('routes and bodies', async (t) => {
     }
   });
 
-  t.test('a body of 65,536 bytes passes and one of 65,537 does not, however it comes', async (t) => {
+  t.test('a body of 65,536 bytes is accepted and one of 65,537 is not, however it is cut', async (t) => {
     const whole = (bytes: Buffer): unknown => bytes;
     const shapes = [[MAX_BODY * 2], [1_000], [16_384], [1, 4_095, 60_000]];
     const ways = [whole, ...shapes.map((sizes) => (bytes: Buffer) => pieces(bytes, ...sizes))];
@@ -168,7 +171,7 @@ t.test('routes and bodies', async (t) => {
     await wire.ended();
   });
 
-  t.test('after a body that was a little too large the connection goes on', async (t) => {
+  t.test('a connection stays usable after a body that was a little too large', async (t) => {
     const wire = await Wire.open(t, app.port);
     wire.sendHead('POST', PATH, { 'content-length': '70000' });
     t.match(await wire.next(), { status: 413 });
@@ -177,7 +180,7 @@ t.test('routes and bodies', async (t) => {
     t.match(await wire.next(), { status: 200, body: /"count":0/ });
   });
 
-  t.test('a body that is not read and that may have no end closes its connection', async (t) => {
+  t.test('a request whose body is not read and may be endless closes its connection', async (t) => {
     const endless = { 'transfer-encoding': 'chunked' };
     const refused: [method: string, path: string, headers: Record<string, string>, status: number][] = [
       ['POST', PATH, { 'content-length': '1048577' }, 413],
@@ -197,7 +200,7 @@ t.test('routes and bodies', async (t) => {
     }
   });
 
-  t.test('a body in pieces is taken whole, one in far too many ends with its connection', async (t) => {
+  t.test('a body in pieces is accepted, and one in far too many closes its connection', async (t) => {
     const body = visitOfBytes(60_000);
     for (const shape of [[55], [100], [1, 200], [1, 2, 3, 500], [59_999], [1, 59_999]])
       t.equal((await app.post(PATH, pieces(body, ...shape))).status, 200, `chunked by ${shape}`);
@@ -212,24 +215,27 @@ t.test('routes and bodies', async (t) => {
     t.equal(await app.figure('http_open_requests'), 0, 'and nothing of it is left open');
   });
 
-  t.test('JSON, plain text and no content type are taken, in any spelling; all else is 415', async (t) => {
-    const typed = (type: string) => app.post(PATH, VISIT, type === '' ? {} : { 'content-type': type });
-    const json = ['application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'];
-    const text = ['text/plain', 'text/plain;charset=UTF-8', 'TEXT/PLAIN ; charset=utf-8'];
-    for (const type of ['', ...json, ...text]) t.equal((await typed(type)).status, 200, type || 'absent');
-    const forms = ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'];
-    const near = ['application/jsonp', 'application/json-patch+json', 'text/plainer', 'json'];
-    const more = ['text/html', 'application/xml; x=application/json', 'application/json, text/html'];
-    const charsets = ['iso-8859-1', '"utf-16"', 'utf-80', 'UTF-8x'];
-    for (const charset of charsets)
-      more.push(`application/json; charset=${charset}`, `text/plain;Charset = ${charset}`);
-    for (const charset of ['utf8', '"UTF-8"', 'utf-8; x=y'])
-      t.equal((await typed(`application/json; charset=${charset}`)).status, 200, charset);
-    const before = await app.dump();
-    for (const type of [...forms, ...near, ...more])
-      t.match(await typed(type), { status: 415, json: { code: 'unsupported_media_type' } }, type);
-    t.same(await app.dump(), before);
-  });
+  t.test(
+    'JSON, plain text and no content type are accepted in any spelling, and all others are 415',
+    async (t) => {
+      const typed = (type: string) => app.post(PATH, VISIT, type === '' ? {} : { 'content-type': type });
+      const json = ['application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'];
+      const text = ['text/plain', 'text/plain;charset=UTF-8', 'TEXT/PLAIN ; charset=utf-8'];
+      for (const type of ['', ...json, ...text]) t.equal((await typed(type)).status, 200, type || 'absent');
+      const forms = ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'];
+      const near = ['application/jsonp', 'application/json-patch+json', 'text/plainer', 'json'];
+      const more = ['text/html', 'application/xml; x=application/json', 'application/json, text/html'];
+      const charsets = ['iso-8859-1', '"utf-16"', 'utf-80', 'UTF-8x'];
+      for (const charset of charsets)
+        more.push(`application/json; charset=${charset}`, `text/plain;Charset = ${charset}`);
+      for (const charset of ['utf8', '"UTF-8"', 'utf-8; x=y'])
+        t.equal((await typed(`application/json; charset=${charset}`)).status, 200, charset);
+      const before = await app.dump();
+      for (const type of [...forms, ...near, ...more])
+        t.match(await typed(type), { status: 415, json: { code: 'unsupported_media_type' } }, type);
+      t.same(await app.dump(), before);
+    },
+  );
 
   t.test('a body that does not arrive in time is 408, whether the client is silent or slow', async (t) => {
     const impatient = await startApp(t, redis, { timing: { bodyTimeoutMs: 300 } });
@@ -259,34 +265,37 @@ function expectTooLarge(t: Test, answer: Awaited<ReturnType<TestApp['get']>>, wh
 }
 
 const MiB = 1024 * 1024;
-/** Bytes that all bodies may have together. */
+/** The limit of all bodies in memory together. */
 const LIMIT = 64 * MiB;
 const SENDERS = 100;
-t.test('of unsigned bodies beyond the limit the oldest are refused, and a signed one is taken', async (t) => {
-  const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: SECRET } });
-  const unsigned = Buffer.alloc(MiB - 1, ' ');
-  const wires: Wire[] = [];
-  for (let i = 0; i < SENDERS; i++) {
-    const wire = await Wire.open(t, app.port);
-    wire.sendHead('POST', '/webhook/purchase', {
-      'x-shopify-hmac-sha256': `${'A'.repeat(43)}=`,
-      'content-length': String(MiB),
-    });
-    await new Promise((resolve) => wire.socket.write(unsigned, resolve));
-    wires.push(wire);
-  }
-  const refused = () => app.figure('http_refused_total{code="overloaded",why="bodies"}');
-  const least = SENDERS - LIMIT / MiB;
-  await until('the oldest are refused', async () => Number(await refused()) >= least);
-  t.match(await wires[0]?.next(), { status: 503, headers: { 'retry-after': '1' }, body: /"overloaded"/ });
-  t.ok(Number(await app.figure('http_open_requests')) <= LIMIT / MiB);
+t.test(
+  'beyond the limit of all bodies the oldest unsigned ones are refused, and a signed one is accepted',
+  async (t) => {
+    const app = await startApp(t, await startTestRedis(t), { env: { SHOPIFY_SECRET: SECRET } });
+    const unsigned = Buffer.alloc(MiB - 1, ' ');
+    const wires: Wire[] = [];
+    for (let i = 0; i < SENDERS; i++) {
+      const wire = await Wire.open(t, app.port);
+      wire.sendHead('POST', '/webhook/purchase', {
+        'x-shopify-hmac-sha256': `${'A'.repeat(43)}=`,
+        'content-length': String(MiB),
+      });
+      await new Promise((resolve) => wire.socket.write(unsigned, resolve));
+      wires.push(wire);
+    }
+    const refused = () => app.figure('http_refused_total{code="overloaded",why="bodies"}');
+    const least = SENDERS - LIMIT / MiB;
+    await until('the oldest are refused', async () => Number(await refused()) >= least);
+    t.match(await wires[0]?.next(), { status: 503, headers: { 'retry-after': '1' }, body: /"overloaded"/ });
+    t.ok(Number(await app.figure('http_open_requests')) <= LIMIT / MiB);
 
-  const order = JSON.stringify({ id: 1, line_items: [], note: 'x'.repeat(MiB / 2) });
-  const signature = createHmac('sha256', SECRET).update(order).digest('base64');
-  const answer = await app.post('/webhook/purchase', order, { 'x-shopify-hmac-sha256': signature });
-  t.equal(answer.status, 200, answer.text);
-  for (const wire of wires) wire.socket.destroy();
-  await until('all are forgotten', async () => (await app.figure('http_open_requests')) === 0);
-  const again = await app.post('/webhook/purchase', order, { 'x-shopify-hmac-sha256': signature });
-  t.equal(again.status, 200);
-});
+    const order = JSON.stringify({ id: 1, line_items: [], note: 'x'.repeat(MiB / 2) });
+    const signature = createHmac('sha256', SECRET).update(order).digest('base64');
+    const answer = await app.post('/webhook/purchase', order, { 'x-shopify-hmac-sha256': signature });
+    t.equal(answer.status, 200, answer.text);
+    for (const wire of wires) wire.socket.destroy();
+    await until('all are forgotten', async () => (await app.figure('http_open_requests')) === 0);
+    const again = await app.post('/webhook/purchase', order, { 'x-shopify-hmac-sha256': signature });
+    t.equal(again.status, 200);
+  },
+);

@@ -1,4 +1,4 @@
-// GET /wishlist/share/:code: what the page shows and says, to whom, and that what items bring with them stays text.
+// GET /wishlist/share/:code: what the page shows and says, to whom, and that the texts of items stay text.
 
 import { createHash } from 'node:crypto';
 import t from 'tap';
@@ -42,7 +42,7 @@ const pricesOf = ({ text }: Answer) =>
     read(price.replace(/<[^>]*>/g, '')),
   );
 
-t.test('the page', async (t) => {
+t.test('the share page', async (t) => {
   const env = {
     ...{ SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET, ALLOWED_ORIGINS: 'https://a.example' },
     IMAGE_HOSTS: 'cdn.shop.example,*.images.example',
@@ -63,27 +63,30 @@ t.test('the page', async (t) => {
     },
   ]);
 
-  t.test('shows the items, newest first: title, variant, price, picture, and the way to each', async (t) => {
-    const answer = await app.get(path);
-    t.equal(answer.status, 200);
-    t.same(titlesOf(answer), ['Red shoe', 'Tea', 'Gone', 'Rice']);
-    const rice = `${encodeURIComponent('米/?#&')}?variant=a%20b%26c`;
-    const links = ['red-shoe?variant=2002', 'red-shoe', 'red-shoe?variant=2002', rice];
-    t.same(
-      linksOf(answer),
-      links.map((link) => `${SHOP}/products/${link}`),
-    );
-    const [euros, yen] = ['Sale price €79.90 Regular price €99.90', 'Sale price ¥80 Regular price ¥100'];
-    t.same(pricesOf(answer), [euros, 'Price €79.90', 'Price €79.90', yen]);
-    t.same(all(answer.text, /wm-variant"[^>]*>([^<]*)</g), ['42', '42', '42']);
-    t.same(new Set(imagesOf(answer)), new Set(['https://cdn.shop.example/red.png']));
-    t.same(all(answer.text, /<img [^>]*alt="([^"]*)"/g), ['Red shoe, 42', 'Tea', 'Gone, 42', 'Rice, 42']);
-    t.equal(answer.text.match(/Sold out/g)?.length, 1);
-    t.match(answer.text, />4 items</);
-    t.match(answer.text, '<meta property="og:image" content="https://cdn.shop.example/red.png">');
-  });
+  t.test(
+    'the share page shows the items, newest first: title, variant, price, picture and link',
+    async (t) => {
+      const answer = await app.get(path);
+      t.equal(answer.status, 200);
+      t.same(titlesOf(answer), ['Red shoe', 'Tea', 'Gone', 'Rice']);
+      const rice = `${encodeURIComponent('米/?#&')}?variant=a%20b%26c`;
+      const links = ['red-shoe?variant=2002', 'red-shoe', 'red-shoe?variant=2002', rice];
+      t.same(
+        linksOf(answer),
+        links.map((link) => `${SHOP}/products/${link}`),
+      );
+      const [euros, yen] = ['Sale price €79.90 Regular price €99.90', 'Sale price ¥80 Regular price ¥100'];
+      t.same(pricesOf(answer), [euros, 'Price €79.90', 'Price €79.90', yen]);
+      t.same(all(answer.text, /wm-variant"[^>]*>([^<]*)</g), ['42', '42', '42']);
+      t.same(new Set(imagesOf(answer)), new Set(['https://cdn.shop.example/red.png']));
+      t.same(all(answer.text, /<img [^>]*alt="([^"]*)"/g), ['Red shoe, 42', 'Tea', 'Gone, 42', 'Rice, 42']);
+      t.equal(answer.text.match(/Sold out/g)?.length, 1);
+      t.match(answer.text, />4 items</);
+      t.match(answer.text, '<meta property="og:image" content="https://cdn.shop.example/red.png">');
+    },
+  );
 
-  t.test('says nothing of the visitor, and no ids but those in its links', async (t) => {
+  t.test('the share page reveals nothing of the visitor, and no ids but those in its links', async (t) => {
     const { profileId, items } = await app.shop.exported({ customerId: who.customerId });
     for (const { text } of [await app.get(path), await app.get(proxied(path, LOGGED_OUT))]) {
       for (const secret of [...Object.values(who), profileId, path.split('/').at(-1), 'desktop'])
@@ -95,7 +98,7 @@ t.test('the page', async (t) => {
     }
   });
 
-  t.test('a whole page has a policy that allows no script, and may be kept for a minute', async (t) => {
+  t.test('the share page has a policy that allows no script, and may be cached for a minute', async (t) => {
     const { headers, text } = await app.get(path);
     t.match(headers, {
       'content-type': HTML,
@@ -116,17 +119,20 @@ t.test('the page', async (t) => {
     t.notMatch(text, /<script|<iframe|<link rel="stylesheet"| on\w+=| style=|@import|url\(/i);
   });
 
-  t.test('a theme gets Liquid for its own layout, without a frame and without our policies', async (t) => {
-    const { status, headers, text } = await app.get(proxied(path, LOGGED_OUT));
-    t.equal(status, 200);
-    t.equal(headers['content-type'], 'application/liquid');
-    t.match(text, /^<style>\.wm-share /);
-    t.notMatch(text, /<!doctype|<html|<head>|<body|<main/i);
-    for (const name of ['content-security-policy', 'referrer-policy']) t.notOk(name in headers, name);
-    t.same(titlesOf({ text } as Answer), ['Red shoe', 'Tea', 'Gone', 'Rice']);
-  });
+  t.test(
+    "a signed request for the share page gets Liquid for the theme's layout, without our policies",
+    async (t) => {
+      const { status, headers, text } = await app.get(proxied(path, LOGGED_OUT));
+      t.equal(status, 200);
+      t.equal(headers['content-type'], 'application/liquid');
+      t.match(text, /^<style>\.wm-share /);
+      t.notMatch(text, /<!doctype|<html|<head>|<body|<main/i);
+      for (const name of ['content-security-policy', 'referrer-policy']) t.notOk(name in headers, name);
+      t.same(titlesOf({ text } as Answer), ['Red shoe', 'Tea', 'Gone', 'Rice']);
+    },
+  );
 
-  t.test('without a signature, or with one that does not hold, it is a whole page', async (t) => {
+  t.test('a request without a valid signature gets the whole share page', async (t) => {
     const parameters = signed(LOGGED_OUT);
     const wrong = [
       proxied(path, LOGGED_OUT, 'another-secret-of-the-app'),
@@ -144,7 +150,7 @@ t.test('the page', async (t) => {
     t.equal((await closed.get(proxied(path, LOGGED_OUT))).headers['content-type'], HTML, 'no secret');
   });
 
-  t.test('it speaks the language that is accepted, and English otherwise', async (t) => {
+  t.test('the share page is in the accepted language, or else in English', async (t) => {
     const said = async (accepted: string) => {
       const { headers, text } = await app.get(path, { 'accept-language': accepted });
       t.match(text, `lang="${headers['content-language']}"`);
@@ -160,7 +166,7 @@ t.test('the page', async (t) => {
     ]);
   });
 
-  t.test('an empty wishlist says that it is empty', async (t) => {
+  t.test('the share page of an empty wishlist says that it is empty', async (t) => {
     const empty = await app.get(await share(app, { sessionId: 'empty' }, []), { 'accept-language': 'de' });
     t.equal(empty.status, 200);
     t.match(empty.text, '<h1>Noch nichts hier</h1>');
@@ -168,7 +174,7 @@ t.test('the page', async (t) => {
     t.notMatch(empty.text, '<ul');
   });
 
-  t.test('an unknown code is a page, too, with 404', async (t) => {
+  t.test('an unknown share code is answered with a page and 404', async (t) => {
     for (const code of ['x', 'A'.repeat(17), 'AAAAAAAAAAAAAAA%2e', '%00', '*', 'x'.repeat(2_000)]) {
       const answer = await app.get(`/wishlist/share/${code}`);
       t.match(answer, { status: 404, headers: { 'content-type': HTML } }, code.slice(0, 20));
@@ -183,7 +189,7 @@ t.test('the page', async (t) => {
   });
 });
 
-t.test('where no proxy stands before it, a share link opens as it is, also with no setting', async (t) => {
+t.test('a share link works as it is without a proxy and without any setting', async (t) => {
   for (const [env, base, link] of [
     [{ BASE_PATH: '/api', APP_PROXY_PATH: 'wishes' }, '/api', 'http://localhost:0/apps/wishes'],
     [{}, '', 'http://localhost:0/apps/wishmeter'],
@@ -196,7 +202,7 @@ t.test('where no proxy stands before it, a share link opens as it is, also with 
   }
 });
 
-t.test('with SHARE_URL and PRODUCT_URL links and products have the addresses of the shop', async (t) => {
+t.test('SHARE_URL and PRODUCT_URL give links and products the addresses of the shop', async (t) => {
   const env = {
     SHARE_URL: 'https://shop.example/lists/{code}?of={code}',
     PRODUCT_URL: 'https://shop.example/p/{handle}.html?size={variant}&from=list',
@@ -212,7 +218,7 @@ t.test('with SHARE_URL and PRODUCT_URL links and products have the addresses of 
   t.match(text, 'href="https://shop.example/p/blue-hat.html?from=list"', 'an item without a variant');
 });
 
-t.test('with SHOP_NAME the page says whose wishlist it is, in its title and its heading', async (t) => {
+t.test('with SHOP_NAME the share page names the shop in its title and its heading', async (t) => {
   const name = 'Shoes & <b>{{ more }}</b> $&';
   const app = await startApp(t, redis, {
     env: { SHOP_URL: SHOP, SHOP_NAME: name, SHOPIFY_SECRET: SECRET },
@@ -243,7 +249,7 @@ t.test('with SHOP_NAME the page says whose wishlist it is, in its title and its 
   t.same(all((await app.get(UNKNOWN)).text, /<header class="wm-shop">.*?<bdi>(.*?)<\/bdi>/g), [name]);
 });
 
-t.test('how many are wished for is said where it is more than one', async (t) => {
+t.test('the share page shows a quantity if it is more than one', async (t) => {
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
   const path = await share(app, { sessionId: 'many' }, [
     { productId: '1', quantity: 1 },
@@ -258,7 +264,7 @@ t.test('how many are wished for is said where it is more than one', async (t) =>
   t.same(await said(path, 'es'), ['Cantidad: 2', 'Cantidad: 1000']);
 });
 
-t.test('with SHARE_PAGE_URL the link leads to that page, with the code', async (t) => {
+t.test('with SHARE_PAGE_URL a share link redirects to that page, with the code', async (t) => {
   const env = { SHARE_PAGE_URL: 'https://shop.example/pages/list?view=1#top', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env });
   const path = await share(app, { sessionId: 's' }, [{}]);
@@ -272,8 +278,8 @@ t.test('with SHARE_PAGE_URL the link leads to that page, with the code', async (
   t.match(await app.get(UNKNOWN), { status: 404, headers: { 'content-type': HTML } });
 });
 
-t.test('refusals are pages, too, and count as refusals', async (t) => {
-  // A clock that stands still: all requests are in one second of the limit.
+t.test('refusals of the share page are pages, too, and count as refusals', async (t) => {
+  // A clock that stands still: all requests are in the same second of the limit.
   const app = await startApp(t, redis, { env: { RATE_LIMIT: '3' }, timing: { now: () => 0 } });
   const answers = await Promise.all(Array.from({ length: 5 }, () => app.get(UNKNOWN)));
   const limited = answers.filter(({ status }) => status === 429);
@@ -294,7 +300,7 @@ t.test('refusals are pages, too, and count as refusals', async (t) => {
   t.equal((await alone.get('/wishlist/share/x')).status, 404, 'a malformed code asks Redis nothing');
 });
 
-t.test('images are those of https and of IMAGE_HOSTS', async (t) => {
+t.test('the share page shows images by https from IMAGE_HOSTS, and no others', async (t) => {
   const imageHosts = ['shop.example', 'a.example', '*.b.example', 'c.example:8443'];
   const base = { url: 'https://shop.example/de', imageHosts };
   const right = [
@@ -324,7 +330,7 @@ t.test('images are those of https and of IMAGE_HOSTS', async (t) => {
   t.notMatch(shown, /<img|javascript|data:/);
 });
 
-/** The page's part for such items, which need not be such as /item/add takes. */
+/** The page's part for these items, which /item/add need not accept. */
 function partOf(items: readonly Partial<Item>[]): string {
   const stored = parseItem(storedItem('id', CONTENT as never, '2026-01-01T00:00:00.000Z'));
   const shown = items.map((item) => ({ ...stored, ...item }));
@@ -336,13 +342,13 @@ function partOf(items: readonly Partial<Item>[]): string {
   return showItems(page, chooseLanguage(''), shop).body.text;
 }
 
-t.test('the variant of a product without variants is not shown', async (t) => {
+t.test('the share page hides the variant of a product without variants', async (t) => {
   const text = partOf([{ variantTitle: 'Default Title' }]);
   t.notMatch(text, 'Default Title');
   t.match(text, 'alt="Red shoe"');
 });
 
-t.test('texts of any length and prices of any size are shown as they are', async (t) => {
+t.test('the share page shows texts of any length and prices of any size', async (t) => {
   const long = `${'{<"'.repeat(3_000)} end`;
   t.ok(partOf([{ productTitle: long }]).includes(`>${escapeHtml(long)}</a>`));
   const prices = (item: Partial<Item>) =>
@@ -357,26 +363,29 @@ t.test('texts of any length and prices of any size are shown as they are', async
   t.equal(prices({ price: '10.00', compareAt: '9.00' }), 'Price €10.00', 'no bargain');
 });
 
-t.test('a long list has pages of 48, each with links to its neighbours', async (t) => {
-  const app = await startApp(t, redis, { env: { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET } });
-  const who = { sessionId: 'long' };
-  const titles = Array.from({ length: 100 }, (_, i) => `Title ${i}`);
-  const products = titles.map((productTitle, i) => ({ productId: String(i + 1), productTitle }));
-  const path = await share(app, who, products);
-  const hrefs = (text: string) => all(text, /<a rel="(?:prev|next)" href="([^"]*)"/g);
-  const pages = await Promise.all(['', '?page=2', '?page=3'].map((query) => app.get(path + query)));
-  t.same(pages.map(titlesOf), [titles.slice(0, 48), titles.slice(48, 96), titles.slice(96)]);
-  const neighbours = pages.map(({ text }) => hrefs(text));
-  t.same(neighbours, [['?page=2'], ['?page=1', '?page=3'], ['?page=2']]);
-  for (const said of ['100 items', 'Page 2 of 3']) t.match(pages[1]?.text, said);
-  t.match((await app.get(`${path}?page=2`, { 'accept-language': 'de' })).text, 'Seite 2 von 3');
-  t.same(titlesOf(await app.get(`${path}?page=9`)), titles.slice(96), 'beyond the last it is the last');
-  for (const wrong of ['0', '-1', 'x', '1e3', '%zz', '2&page=3'])
-    t.same(titlesOf(await app.get(`${path}?page=${wrong}`)), titles.slice(0, 48), wrong);
-  t.same(titlesOf(await app.get(proxied(path, { ...LOGGED_OUT, page: '2' }))), titles.slice(48, 96));
-});
+t.test(
+  'the share page of a long list has pages of 48 items, each with links to its neighbours',
+  async (t) => {
+    const app = await startApp(t, redis, { env: { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET } });
+    const who = { sessionId: 'long' };
+    const titles = Array.from({ length: 100 }, (_, i) => `Title ${i}`);
+    const products = titles.map((productTitle, i) => ({ productId: String(i + 1), productTitle }));
+    const path = await share(app, who, products);
+    const hrefs = (text: string) => all(text, /<a rel="(?:prev|next)" href="([^"]*)"/g);
+    const pages = await Promise.all(['', '?page=2', '?page=3'].map((query) => app.get(path + query)));
+    t.same(pages.map(titlesOf), [titles.slice(0, 48), titles.slice(48, 96), titles.slice(96)]);
+    const neighbours = pages.map(({ text }) => hrefs(text));
+    t.same(neighbours, [['?page=2'], ['?page=1', '?page=3'], ['?page=2']]);
+    for (const said of ['100 items', 'Page 2 of 3']) t.match(pages[1]?.text, said);
+    t.match((await app.get(`${path}?page=2`, { 'accept-language': 'de' })).text, 'Seite 2 von 3');
+    t.same(titlesOf(await app.get(`${path}?page=9`)), titles.slice(96), 'beyond the last it is the last');
+    for (const wrong of ['0', '-1', 'x', '1e3', '%zz', '2&page=3'])
+      t.same(titlesOf(await app.get(`${path}?page=${wrong}`)), titles.slice(0, 48), wrong);
+    t.same(titlesOf(await app.get(proxied(path, { ...LOGGED_OUT, page: '2' }))), titles.slice(48, 96));
+  },
+);
 
-t.test('a page that its reader has is 304 until the list changes', async (t) => {
+t.test('a share page that its reader has cached is 304 until the list changes', async (t) => {
   const app = await startApp(t, redis, { env: { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET } });
   const who = { sessionId: 'kept' };
   const path = await share(app, who, [{ productId: '1' }, { productId: '2' }]);

@@ -1,4 +1,5 @@
-// POST /share, GET /share/:code/items, and openings: each that a person makes is one row, without that person.
+// POST /share, GET /share/:code/items, and openings: a person's opening is one row, which doesn't name the
+// person.
 
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
@@ -13,7 +14,7 @@ eachRedis(t, async (t, redis) => {
   const { add, items, login, share, visit } = app.shop;
   const shared = (code: string) => app.get(`/share/${code}/items`, TRUSTED);
 
-  t.test('shared 50 times at once over two servers it is one code', async (t) => {
+  t.test('a profile that is shared 50 times at once over two servers gets one code', async (t) => {
     const second = await startApp(t, redis, { prefix: app.prefix });
     const who = { sessionId: 'racer' };
     const servers = Array.from({ length: 50 }, (_, i) => (i % 2 ? app : second));
@@ -23,7 +24,7 @@ eachRedis(t, async (t, redis) => {
     t.same((await app.shop.exported(who)).shares, codes, 'and no other one is kept');
   });
 
-  t.test('codes go on resolving after a merge, and two codes of one profile both do', async (t) => {
+  t.test('share codes still lead to the list after a merge, also two codes of one profile', async (t) => {
     const [guest, customer] = [{ sessionId: 'merge-guest' }, { customerId: '10' }];
     await add(guest, { productId: '1' });
     await add(customer, { productId: '2' });
@@ -41,27 +42,30 @@ eachRedis(t, async (t, redis) => {
     t.equal((await share({ customerId: '11' })).code, code, 'a profile without one takes it over');
   });
 
-  // The rest crosses no slots.
+  // The tests below cross no slots.
   if (redis.urls.length > 1) return;
 
-  t.test('a share link leads to the items, newest first, with the bodies of the contract', async (t) => {
-    const identity = { sessionId: 'sharer' };
-    const { code: empty } = await share(identity);
-    const { profileId } = await visit(identity);
-    t.same((await shared(empty)).json, { shareCode: empty, profileId, items: [] }, 'it has a profile then');
-    await add(identity, { productId: '1' });
-    await add(identity, { productId: '2' });
-    const answer = await app.post('/share', { identity }, TRUSTED);
-    const { code } = answer.json;
-    t.match(code, /^[a-z0-9]{19}$/, '98 bits, and the same in any case');
-    const shareLink = `https://shop.example/apps/my-list/wishlist/share/${code}`;
-    t.match(answer, { status: 200, text: JSON.stringify({ shareLink, code }) });
-    const found = await shared(code);
-    t.equal(found.status, 200);
-    const listed = (await items(identity)).map((item) => ({ ...item, image: null }));
-    t.equal(found.text, JSON.stringify({ shareCode: code, profileId, items: listed }));
-    t.match(found.json.items, [{ productId: '2' }, { productId: '1' }]);
-  });
+  t.test(
+    'GET /share/:code/items returns the items, newest first, with the bodies of the contract',
+    async (t) => {
+      const identity = { sessionId: 'sharer' };
+      const { code: empty } = await share(identity);
+      const { profileId } = await visit(identity);
+      t.same((await shared(empty)).json, { shareCode: empty, profileId, items: [] }, 'it has a profile then');
+      await add(identity, { productId: '1' });
+      await add(identity, { productId: '2' });
+      const answer = await app.post('/share', { identity }, TRUSTED);
+      const { code } = answer.json;
+      t.match(code, /^[a-z0-9]{19}$/, '98 bits, and the same in any case');
+      const shareLink = `https://shop.example/apps/my-list/wishlist/share/${code}`;
+      t.match(answer, { status: 200, text: JSON.stringify({ shareLink, code }) });
+      const found = await shared(code);
+      t.equal(found.status, 200);
+      const listed = (await items(identity)).map((item) => ({ ...item, image: null }));
+      t.equal(found.text, JSON.stringify({ shareCode: code, profileId, items: listed }));
+      t.match(found.json.items, [{ productId: '2' }, { productId: '1' }]);
+    },
+  );
 
   t.test('a shared list has the images that its share page shows, and null for others', async (t) => {
     const identity = { sessionId: 'pictures' };
@@ -75,7 +79,7 @@ eachRedis(t, async (t, redis) => {
     t.same(new Set(shown.map((item: { image: unknown }) => item.image)), new Set([images[0], null]));
   });
 
-  t.test('a code is found in any case and with a slash, on the page and for its items', async (t) => {
+  t.test('a share code works in upper case and with a slash, for the page and for its items', async (t) => {
     const { code, shareLink } = await share({ sessionId: 'rewritten' });
     const { pathname } = new URL(shareLink);
     for (const spelled of [code, code.toUpperCase(), code.replace(/^.{9}/, (s) => s.toUpperCase())])
@@ -88,21 +92,24 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.get(`/wishlist/share/${code}//`)).status, 404);
   });
 
-  t.test('a profile keeps its code; each share is an event with channel, code and link', async (t) => {
-    const who = { customerId: '9', device: 'mobile' };
-    const channels = ['Link', 'Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'];
-    const links = [];
-    for (const channel of channels) links.push(await share(who, channel));
-    const [{ code, shareLink } = { code: '', shareLink: '' }] = links;
-    for (const link of links) t.same(link, { shareLink, code });
-    const events = await app.events({ customerId: '9' });
-    const payloads = channels.map((channel) => ({ channel, shareCode: code, shareLink }));
-    const expected = payloads.map((payload) => ({ type: 'share', origin: 'share', payload }));
-    t.same(events.map(gist), expected);
-    t.match(events[2], { channel: 'Email', share_code: code, device: 'mobile' });
-  });
+  t.test(
+    'a profile keeps its share code, and each share is an event with channel, code and link',
+    async (t) => {
+      const who = { customerId: '9', device: 'mobile' };
+      const channels = ['Link', 'Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'];
+      const links = [];
+      for (const channel of channels) links.push(await share(who, channel));
+      const [{ code, shareLink } = { code: '', shareLink: '' }] = links;
+      for (const link of links) t.same(link, { shareLink, code });
+      const events = await app.events({ customerId: '9' });
+      const payloads = channels.map((channel) => ({ channel, shareCode: code, shareLink }));
+      const expected = payloads.map((payload) => ({ type: 'share', origin: 'share', payload }));
+      t.same(events.map(gist), expected);
+      t.match(events[2], { channel: 'Email', share_code: code, device: 'mobile' });
+    },
+  );
 
-  t.test('no character of a share code can be foretold', async (t) => {
+  t.test('no character of a share code is predictable', async (t) => {
     const sharers = Array.from({ length: 600 }, (_, i) => ({ sessionId: `sharer-${i}` }));
     const codes = (await Promise.all(sharers.map((identity) => share(identity)))).map(({ code }) => code);
     t.equal(new Set(codes).size, codes.length);
@@ -114,7 +121,7 @@ eachRedis(t, async (t, redis) => {
     t.not(other.code, codes[0], 'nor is it made of the visitor');
   });
 
-  t.test('an unknown code is 404, whatever it looks like, and nothing changes', async (t) => {
+  t.test('an unknown share code is 404, whatever it looks like, and changes nothing', async (t) => {
     const { code: known } = await share({ sessionId: 'known' });
     const odd = ['x', 'x'.repeat(2_000), '%00', '*', '..%2f', '{share:x}', '__proto__', 'known'];
     const before = await app.dump();
@@ -145,7 +152,7 @@ t.test('openings', async (t) => {
     return counted - before;
   };
 
-  t.test('each opening by a person is one row', async (t) => {
+  t.test('each opening of a share link by a person is one row', async (t) => {
     t.equal(await made(() => app.get(page, PERSON)), 1, 'the page');
     t.equal(await made(() => app.get(page, PERSON)), 1, 'the page again');
     t.equal(await made(() => app.get(`/wishlist/share/${code.toUpperCase()}`, PERSON)), 1, 'in any case');
@@ -160,8 +167,8 @@ t.test('openings', async (t) => {
     }
   });
 
-  t.test('robots, prefetches, HEAD and unknown codes are none', async (t) => {
-    // Which agents are robots: visits.test.ts.
+  t.test('robots, prefetches, HEAD and unknown codes do not count as openings of a share link', async (t) => {
+    // visits.test.ts tests which agents are robots.
     t.equal(await made(() => app.get(page, { 'user-agent': 'WhatsApp/2.23.20.0' })), 0);
     for (const [name, value] of [
       ['sec-purpose', 'prefetch;prerender'],
@@ -176,22 +183,25 @@ t.test('openings', async (t) => {
     t.equal(await made(() => app.get('/wishlist/share/aaaaaaaaaaaaaaaaaaa', PERSON)), 0, 'unknown');
   });
 
-  t.test("where the page is the shop's own, its items are the opening", async (t) => {
+  t.test('with SHARE_PAGE_URL the request for the items counts as the opening', async (t) => {
     const env = { SHARE_PAGE_URL: 'https://shop.example/shared' };
     const other = await startApp(t, redis, { env, prefix: app.prefix });
     const openPage = async () => t.equal((await other.get(page, PERSON)).status, 302);
     t.equal(await made(openPage, () => other.get(items, TRUSTED)), 1);
   });
 
-  t.test('a stream that is half full takes no opening; the page is shown, and events go on', async (t) => {
-    const small = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '4000' } });
-    await small.shop.add(OWNER);
-    const { code } = await small.shop.share(OWNER);
-    for (let n = 0; n < 20; n++) t.equal((await small.get(`/wishlist/share/${code}`, PERSON)).status, 200);
-    const lost = (await small.figure('share_opens_not_recorded_total')) ?? 0;
-    t.ok(lost > 0);
-    const types = (await small.rows()).map(({ type }) => type);
-    t.equal(types.filter((type) => type === 'shareOpen').length, 20 - lost);
-    t.ok(await small.shop.event(OWNER, 'add', {}), 'an event');
-  });
+  t.test(
+    'a half-full stream records no openings, but the share page is shown and events are recorded',
+    async (t) => {
+      const small = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '4000' } });
+      await small.shop.add(OWNER);
+      const { code } = await small.shop.share(OWNER);
+      for (let n = 0; n < 20; n++) t.equal((await small.get(`/wishlist/share/${code}`, PERSON)).status, 200);
+      const lost = (await small.figure('share_opens_not_recorded_total')) ?? 0;
+      t.ok(lost > 0);
+      const types = (await small.rows()).map(({ type }) => type);
+      t.equal(types.filter((type) => type === 'shareOpen').length, 20 - lost);
+      t.ok(await small.shop.event(OWNER, 'add', {}), 'an event');
+    },
+  );
 });

@@ -25,7 +25,7 @@ eachRedis(t, async (t, redis) => {
       .map(({ productId }) => productId)
       .sort();
 
-  // That each operation is closed: callers.test.ts.
+  // callers.test.ts tests this for every operation.
   async function expectClosed(t: Test, sessionId: string): Promise<void> {
     const before = await app.dump();
     const event = { identity: { sessionId, email: 'a@b.example' }, type: 'add' };
@@ -35,7 +35,7 @@ eachRedis(t, async (t, redis) => {
     t.same(await app.dump(), before, 'and nothing has changed');
   }
 
-  t.test('after a logout the session of a customer opens nothing, however it came to be', async (t) => {
+  t.test("after a logout the customer's session opens no wishlist, however it was linked", async (t) => {
     await add(LOGGED_OUT, 'first-login', '1');
     t.same(await listed(LOGGED_OUT, 'first-login'), ['1'], 'a guest has a wishlist of their own');
     await add('10', 'first-login', '2');
@@ -53,7 +53,7 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed('20', 'merged'), ['1', '2', '3', '4']);
   });
 
-  t.test('a list that a login overtakes shows nothing of the customer', async (t) => {
+  t.test('a list during which its session logs in shows nothing of the customer', async (t) => {
     await app.shop.add({ customerId: '2000' }, { productId: '777' });
     await add(LOGGED_OUT, 'overtaken', '1');
     const original = Items.prototype.list;
@@ -69,28 +69,31 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed('2000', 'overtaken'), ['1', '2', '777']);
   });
 
-  // The rest crosses no slots.
+  // The tests below cross no slots.
   if (redis.urls.length > 1) return;
 
-  t.test('visits go on, a new session is a guest, and servers may as ever', async (t) => {
-    const identity = { sessionId: 'shared' };
-    await add('40', 'shared', '1');
-    const visit = { identity, productHandle: 'x' };
-    for (const count of [1, 2]) {
-      t.equal((await postProxied(app, '/product/visit', LOGGED_OUT, visit)).status, 200);
-      t.equal(await app.shop.count(identity, 'x'), count);
-    }
-    const readable = { status: 200, headers: { 'access-control-allow-origin': SHOP } };
-    t.match(await app.post('/product/visit', visit, BROWSER), readable);
-    t.match(await app.post('/share', { identity: { sessionId: 'by key' } }, BROWSER), readable);
-    t.equal((await app.del('/product/visit', visit)).status, 200);
-    t.equal((await add(LOGGED_OUT, 'the-next-person', '9')).status, 200);
-    t.same(await listed(LOGGED_OUT, 'the-next-person'), ['9']);
-    t.match(await app.shop.items(identity), [{ productId: '1' }]);
-    await app.shop.add(identity);
-  });
+  t.test(
+    'after a logout the session may still count visits, a new session is a guest, and servers may do all',
+    async (t) => {
+      const identity = { sessionId: 'shared' };
+      await add('40', 'shared', '1');
+      const visit = { identity, productHandle: 'x' };
+      for (const count of [1, 2]) {
+        t.equal((await postProxied(app, '/product/visit', LOGGED_OUT, visit)).status, 200);
+        t.equal(await app.shop.count(identity, 'x'), count);
+      }
+      const readable = { status: 200, headers: { 'access-control-allow-origin': SHOP } };
+      t.match(await app.post('/product/visit', visit, BROWSER), readable);
+      t.match(await app.post('/share', { identity: { sessionId: 'by key' } }, BROWSER), readable);
+      t.equal((await app.del('/product/visit', visit)).status, 200);
+      t.equal((await add(LOGGED_OUT, 'the-next-person', '9')).status, 200);
+      t.same(await listed(LOGGED_OUT, 'the-next-person'), ['9']);
+      t.match(await app.shop.items(identity), [{ productId: '1' }]);
+      await app.shop.add(identity);
+    },
+  );
 
-  t.test('LINKED_SESSIONS=open lets a session stand for its customer, but not for a browser', async (t) => {
+  t.test('LINKED_SESSIONS=open lets a session act for its customer, but not in a browser', async (t) => {
     const open = await startApp(t, redis, { env: { ...SHOPPERS, LINKED_SESSIONS: 'open' } });
     await add('50', 'open', '1', open);
     t.same(await listed(LOGGED_OUT, 'open', open), ['1']);
@@ -124,7 +127,7 @@ eachRedis(t, async (t, redis) => {
       }
     };
 
-    t.test('a page elsewhere links no session to the logged-in customer: its writes are 403', async (t) => {
+    t.test("a page of another origin can't write as the logged-in customer: it gets 403", async (t) => {
       const before = await app.dump();
       const sameOrigin = { 'sec-fetch-site': 'same-origin' };
       const crossSite = { 'sec-fetch-site': 'cross-site' };
@@ -140,21 +143,28 @@ eachRedis(t, async (t, redis) => {
       t.same(await app.dump(), before);
     });
 
-    t.test("the shop's own pages, friends, and what says nothing of its origin are served", async (t) => {
-      for (const headers of [
-        {},
-        { origin: SHOP },
-        { origin: 'https://shop.myshopify.com', 'sec-fetch-site': 'same-origin' },
-        { origin: friend, 'sec-fetch-site': 'same-site' },
-        { 'sec-fetch-site': 'none' },
-        { referer: 'https://evil.example/' },
-      ])
-        await sendWrites(headers, (answer, what) => t.equal(answer.status, 200, what));
-      const foreign = { ...TRUSTED, ...evil, 'sec-fetch-site': 'cross-site' };
-      t.equal((await app.post('/item/add', itemOf(identity), foreign)).status, 200, 'servers from anywhere');
-    });
+    t.test(
+      "the shop's own pages, allowed origins, and requests that name no origin are served",
+      async (t) => {
+        for (const headers of [
+          {},
+          { origin: SHOP },
+          { origin: 'https://shop.myshopify.com', 'sec-fetch-site': 'same-origin' },
+          { origin: friend, 'sec-fetch-site': 'same-site' },
+          { 'sec-fetch-site': 'none' },
+          { referer: 'https://evil.example/' },
+        ])
+          await sendWrites(headers, (answer, what) => t.equal(answer.status, 200, what));
+        const foreign = { ...TRUSTED, ...evil, 'sec-fetch-site': 'cross-site' };
+        t.equal(
+          (await app.post('/item/add', itemOf(identity), foreign)).status,
+          200,
+          'servers from anywhere',
+        );
+      },
+    );
 
-    t.test('reads are served, and CORS lets a page elsewhere see nothing of them', async (t) => {
+    t.test("a page of another origin can't read answers, because they have no CORS headers", async (t) => {
       const query = { logged_in_customer_id: '', sessionId: 's', productHandle: 'x' };
       const answer = await app.get(proxied('/product/visit', query), evil);
       t.equal(answer.status, 200);
@@ -167,7 +177,7 @@ eachRedis(t, async (t, redis) => {
       t.equal((await app.post('/product/visit?signature=x', visit)).status, 401);
     });
 
-    t.test('JSON as text/plain, which any page may send, is taken for counting a visit alone', async (t) => {
+    t.test('JSON as text/plain, which any page may send, is accepted only to count a visit', async (t) => {
       const before = await app.dump();
       const headers = { ...TRUSTED, 'content-type': 'Text/Plain;charset=UTF-8' };
       const documented = await operationsOf(app);
@@ -216,7 +226,7 @@ eachRedis(t, async (t, redis) => {
       }
     });
 
-    t.test('a preflight of another origin is answered and grants nothing', async (t) => {
+    t.test('a preflight of another origin is answered without a grant', async (t) => {
       const near = [`${SHOP}.evil.example`, 'http://shop.example', `${SHOP}:444`];
       for (const origin of [OTHER_ORIGIN, 'null', ...near, '']) {
         const answer = await preflight(open, origin);
@@ -226,7 +236,7 @@ eachRedis(t, async (t, redis) => {
       }
     });
 
-    t.test('answers, errors too, can be read by allowed origins and by no other', async (t) => {
+    t.test('answers and errors can be read by allowed origins and by no other', async (t) => {
       for (const [path, status] of [
         ['/healthz', 200],
         ['/product/visit', 401],
@@ -243,7 +253,7 @@ eachRedis(t, async (t, redis) => {
       }
     });
 
-    t.test('without ALLOWED_ORIGINS no answer speaks of origins', async (t) => {
+    t.test('without ALLOWED_ORIGINS no answer has CORS headers', async (t) => {
       const closed = await startApp(t, redis);
       const answers = [await preflight(closed, SHOP), await closed.get('/healthz', { origin: SHOP })];
       for (const { headers } of answers) {
@@ -252,7 +262,7 @@ eachRedis(t, async (t, redis) => {
       }
     });
 
-    t.test('a GET without an Origin, as from our own pages, is known by its Referer', async (t) => {
+    t.test('a GET without an Origin is accepted by its Referer', async (t) => {
       for (const [referer, status] of [
         [`${SHOP}/products/red-shoe?variant=1`, 200],
         [`${SHOP}/`, 200],

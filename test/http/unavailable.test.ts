@@ -14,7 +14,7 @@ import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
 const PATH = '/product/visit';
-/** Milliseconds until Redis counts as not answering, where a test waits for that. */
+/** Milliseconds until Redis counts as not answering, in tests that wait for that. */
 const TIMEOUT_MS = 500;
 const visitOf = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'x' });
 function expectUnavailable(t: Test, answer: Answer, what: string): void {
@@ -22,7 +22,10 @@ function expectUnavailable(t: Test, answer: Answer, what: string): void {
   const headers = { 'retry-after': /^[1-9]\d*$/ };
   t.match(answer, { status: 503, headers, json: { code: 'unavailable', error } }, what);
 }
-/** Without operations of products, which are off, and of receivers, which ask a name server first. Pages: share-page.test.ts. */
+/**
+ * Leaves out products, which are off, and receivers, which ask a name server first. Pages:
+ * share-page.test.ts.
+ */
 async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
   const asked = (await operationsOf(app)).filter(({ path }) =>
     /^\/(product\/|event|item|share|profile|settings|webhook\/(?!products))/.test(path),
@@ -45,28 +48,31 @@ async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
 }
 const untilReady = (app: TestApp) =>
   until('it is ready', async () => (await app.get('/readyz')).status === 200);
-t.test('while Redis is stopped every operation is 503; when it is back, what it had counts', async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-back-'));
-  t.teardown(() => rm(dir, { recursive: true, force: true }));
-  const first = await startTestRedis(t, { dir });
-  const patient = await startApp(t, first);
-  const app = await startApp(t, first, { timeoutMs: TIMEOUT_MS, prefix: patient.prefix });
-  for (let i = 0; i < 3; i++) await patient.post(PATH, visitOf('s'));
-  const waiting = () => app.figure('stream_pending_events{stream="0"}');
-  t.equal(await waiting(), 0);
-  await first.stop();
+t.test(
+  'while Redis is stopped every operation is 503, and its counts are there when it is back',
+  async (t) => {
+    const dir = await mkdtemp(join(tmpdir(), 'wm-back-'));
+    t.teardown(() => rm(dir, { recursive: true, force: true }));
+    const first = await startTestRedis(t, { dir });
+    const patient = await startApp(t, first);
+    const app = await startApp(t, first, { timeoutMs: TIMEOUT_MS, prefix: patient.prefix });
+    for (let i = 0; i < 3; i++) await patient.post(PATH, visitOf('s'));
+    const waiting = () => app.figure('stream_pending_events{stream="0"}');
+    t.equal(await waiting(), 0);
+    await first.stop();
 
-  await expectAllUnavailable(t, app);
-  t.same([await app.figure('redis_up'), await waiting()], [0, undefined], 'no figure is old');
+    await expectAllUnavailable(t, app);
+    t.same([await app.figure('redis_up'), await waiting()], [0, undefined], 'no figure is old');
 
-  await startTestRedis(t, { dir });
-  await untilReady(app);
-  await untilReady(patient);
-  t.match(await patient.post(`${PATH}?count=true`, visitOf('s')), { status: 200, json: { count: 4 } });
-  const event = { identity: { sessionId: 's' }, type: 'add' };
-  t.equal((await patient.post('/event', event, TRUSTED)).status, 200);
-});
-t.test('while Redis is frozen every operation is 503, and none of it is applied late', async (t) => {
+    await startTestRedis(t, { dir });
+    await untilReady(app);
+    await untilReady(patient);
+    t.match(await patient.post(`${PATH}?count=true`, visitOf('s')), { status: 200, json: { count: 4 } });
+    const event = { identity: { sessionId: 's' }, type: 'add' };
+    t.equal((await patient.post('/event', event, TRUSTED)).status, 200);
+  },
+);
+t.test('while Redis is frozen every operation is 503, and none is applied late', async (t) => {
   const redis = await startTestRedis(t);
   const patient = await startApp(t, redis);
   const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS, prefix: patient.prefix });
@@ -77,7 +83,7 @@ t.test('while Redis is frozen every operation is 503, and none of it is applied 
   const pid = redis.pids[0] as number;
   process.kill(pid, 'SIGSTOP');
   t.teardown(() => redis.pids[0] && process.kill(pid, 'SIGCONT'));
-  // In a row, so that they find the batcher in all of its states: with channels free, all busy, full.
+  // One after the other, so that they find the batcher with channels free, all busy, and full.
   const answers: Promise<Answer>[] = [];
   for (let i = 0; i < 70; i++) {
     answers.push(i % 7 === 6 ? app.post('/event', event, TRUSTED) : app.post(PATH, visitOf('s')));
@@ -95,68 +101,71 @@ t.test('while Redis is frozen every operation is 503, and none of it is applied 
   t.equal((await patient.rows()).length, 2, 'nor was an event');
 });
 eachRedis(t, async (t, redis) => {
-  t.test('at maxmemory reads are answered, also after a restart, and writes get the reason', async (t) => {
-    const app = await startApp(t, redis);
-    const nodes = connectToEach(t, redis.urls);
-    const setMaxMemory = (bytes: number) =>
-      Promise.all(nodes.map((node) => node.config('SET', 'maxmemory', bytes)));
-    t.teardown(() => setMaxMemory(0));
-    const identity = { sessionId: 'reader' };
-    const member = { sessionId: 'member', customerId: '7' };
-    for (const who of [identity, member]) {
-      await app.shop.visit(who, 'x');
-      await app.shop.add(who);
-    }
-    const { code } = await app.shop.share(identity);
-    await app.shop.event(identity);
-    await setMaxMemory(1);
-    const ids = (who: object) => ({ ...who, productHandle: 'x' });
-    const reads = (app: TestApp) => ({
-      count: app.get(withQuery(PATH, ids(identity)), TRUSTED),
-      'count of a member': app.get(withQuery(PATH, ids({ customerId: '7' })), TRUSTED),
-      counts: app.post(`${PATH}/list`, { identity, productHandles: ['x'] }),
-      items: app.post('/item/list', { identity }, TRUSTED),
-      'count of items': app.post('/item/count', { identity }, TRUSTED),
-      'items of a member': app.post('/item/list', { identity: { customerId: '7' } }, TRUSTED),
-      'items of a share': app.get(`/share/${code}/items`, TRUSTED),
-      'share page': app.get(`/wishlist/share/${code}`),
-      export: app.get('/profile?sessionId=reader', TRUSTED),
-      settings: app.get('/settings', TRUSTED),
-    });
-    const writes = () => [
-      ...Array.from({ length: 8 }, (_, i) => app.post(PATH, visitOf(`new${i}`))),
-      app.post('/item/add', itemOf({ sessionId: 'new' }), TRUSTED),
-      app.post('/event', { identity, type: 'add' }, TRUSTED),
-      app.post('/profile/guest', { sessionId: 'new' }, TRUSTED),
-      app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED),
-    ];
-    const full = {
-      status: 503,
-      headers: { 'retry-after': '1' },
-      json: { code: 'overloaded', error: 'Redis is at its maxmemory; send the request again.' },
-    };
-    for (let round = 0; round < 3; round++) {
-      const refused = writes();
-      for (const [what, answer] of Object.entries(reads(app))) t.equal((await answer).status, 200, what);
-      for (const answer of await Promise.all(refused)) t.match(answer, full);
-    }
-    t.ok(await app.figure('http_refused_total{code="overloaded",why="memory"}'));
+  t.test(
+    'at maxmemory reads are answered, also after a restart, and writes get 503 with the reason',
+    async (t) => {
+      const app = await startApp(t, redis);
+      const nodes = connectToEach(t, redis.urls);
+      const setMaxMemory = (bytes: number) =>
+        Promise.all(nodes.map((node) => node.config('SET', 'maxmemory', bytes)));
+      t.teardown(() => setMaxMemory(0));
+      const identity = { sessionId: 'reader' };
+      const member = { sessionId: 'member', customerId: '7' };
+      for (const who of [identity, member]) {
+        await app.shop.visit(who, 'x');
+        await app.shop.add(who);
+      }
+      const { code } = await app.shop.share(identity);
+      await app.shop.event(identity);
+      await setMaxMemory(1);
+      const ids = (who: object) => ({ ...who, productHandle: 'x' });
+      const reads = (app: TestApp) => ({
+        count: app.get(withQuery(PATH, ids(identity)), TRUSTED),
+        'count of a member': app.get(withQuery(PATH, ids({ customerId: '7' })), TRUSTED),
+        counts: app.post(`${PATH}/list`, { identity, productHandles: ['x'] }),
+        items: app.post('/item/list', { identity }, TRUSTED),
+        'count of items': app.post('/item/count', { identity }, TRUSTED),
+        'items of a member': app.post('/item/list', { identity: { customerId: '7' } }, TRUSTED),
+        'items of a share': app.get(`/share/${code}/items`, TRUSTED),
+        'share page': app.get(`/wishlist/share/${code}`),
+        export: app.get('/profile?sessionId=reader', TRUSTED),
+        settings: app.get('/settings', TRUSTED),
+      });
+      const writes = () => [
+        ...Array.from({ length: 8 }, (_, i) => app.post(PATH, visitOf(`new${i}`))),
+        app.post('/item/add', itemOf({ sessionId: 'new' }), TRUSTED),
+        app.post('/event', { identity, type: 'add' }, TRUSTED),
+        app.post('/profile/guest', { sessionId: 'new' }, TRUSTED),
+        app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED),
+      ];
+      const full = {
+        status: 503,
+        headers: { 'retry-after': '1' },
+        json: { code: 'overloaded', error: 'Redis is at its maxmemory; send the request again.' },
+      };
+      for (let round = 0; round < 3; round++) {
+        const refused = writes();
+        for (const [what, answer] of Object.entries(reads(app))) t.equal((await answer).status, 200, what);
+        for (const answer of await Promise.all(refused)) t.match(answer, full);
+      }
+      t.ok(await app.figure('http_refused_total{code="overloaded",why="memory"}'));
 
-    const restarted = await startApp(t, redis, { prefix: app.prefix });
-    for (const [what, answer] of Object.entries(reads(restarted)))
-      t.equal((await answer).status, 200, `${what}, after a restart`);
-    t.match(await restarted.del('/profile', { identity }, TRUSTED), {
-      status: 200,
-      json: { erased: true },
-    });
-  });
+      const restarted = await startApp(t, redis, { prefix: app.prefix });
+      for (const [what, answer] of Object.entries(reads(restarted)))
+        t.equal((await answer).status, 200, `${what}, after a restart`);
+      t.match(await restarted.del('/profile', { identity }, TRUSTED), {
+        status: 200,
+        json: { erased: true },
+      });
+    },
+  );
 });
-t.test('at maxmemory a batch with a reset in it is 503, whichever operation was refused', async (t) => {
+t.test('at maxmemory each operation of a batch with a reset is answered 200 or 503', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
   const direct = connectTo(t, redis.url);
   const rounds = 10;
-  // Of every second visitor the last count is reset, which takes memory; of the others one of two, which frees some.
+  // A reset of a visitor's last count needs memory, a reset of one of two counts frees some: half of each.
   for (let round = 0; round < rounds; round++) {
     await app.post(PATH, visitOf(`reset${round}`));
     if (round % 2) await app.post(PATH, { ...visitOf(`reset${round}`), productHandle: 'y' });
@@ -164,7 +173,7 @@ t.test('at maxmemory a batch with a reset in it is 503, whichever operation was 
   await direct.config('SET', 'maxmemory', '1');
   let refused = 0;
   for (let round = 0; round < rounds; round++) {
-    // A reset that frees memory is taken; from then on the script may write, and what was refused before stays so.
+    // A reset that frees memory is accepted; the script may write from then on, but earlier refusals stay.
     const visits = Array.from({ length: 8 }, (_, i) => app.post(PATH, visitOf(`new${round}-${i}`)));
     const answers = await Promise.all([...visits, app.del(PATH, visitOf(`reset${round}`))]);
     for (const { status } of answers) if (status !== 200 && status !== 503) t.fail(`${status}`);
@@ -181,33 +190,36 @@ t.test('many probes of /readyz within a second ask Redis once', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS, timing: { now: () => 0 } });
   const direct = connectTo(t, redis.url);
-  const looks = async () => Number(/_info:calls=(\d+)/.exec(await direct.info('commandstats'))?.[1] ?? 0);
-  const before = await looks();
+  const checks = async () => Number(/_info:calls=(\d+)/.exec(await direct.info('commandstats'))?.[1] ?? 0);
+  const before = await checks();
   const statuses = new Set<number>();
   for (let i = 0; i < 500; i++) statuses.add((await app.get('/readyz')).status);
   t.same(statuses, new Set([200]));
-  t.ok((await looks()) - before < 100, 'all others are those of the background');
+  t.ok((await checks()) - before < 100, 'all others are those of the background');
   await redis.stop();
   const isReady = async () => (await app.get('/readyz')).status === 200;
   await until('what is noticed without a look is said', async () => !(await isReady()));
 });
-t.test('a Redis that was demoted is not ready: it answers, and takes no writes', async (t) => {
-  const redis = await startTestRedis(t);
-  const patient = await startApp(t, redis);
-  const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS });
-  const direct = connectTo(t, redis.url);
-  const redisUp = () => app.figure('redis_up');
-  t.equal((await patient.post(PATH, visitOf('s'))).status, 200);
-  t.equal(await redisUp(), 1);
-  await direct.replicaof('127.0.0.1', await freePort());
-  t.equal((await app.get('/readyz')).status, 503);
-  t.equal(await redisUp(), 0);
-  t.equal((await app.post(PATH, visitOf('s'))).status, 503);
-  await direct.replicaof('NO', 'ONE');
-  await untilReady(patient);
-  t.equal((await patient.post(PATH, visitOf('s'))).status, 200);
-  await until('it is up again', async () => (await redisUp()) === 1);
-});
+t.test(
+  'serve is not ready while its Redis is demoted, because that answers but takes no writes',
+  async (t) => {
+    const redis = await startTestRedis(t);
+    const patient = await startApp(t, redis);
+    const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS });
+    const direct = connectTo(t, redis.url);
+    const redisUp = () => app.figure('redis_up');
+    t.equal((await patient.post(PATH, visitOf('s'))).status, 200);
+    t.equal(await redisUp(), 1);
+    await direct.replicaof('127.0.0.1', await freePort());
+    t.equal((await app.get('/readyz')).status, 503);
+    t.equal(await redisUp(), 0);
+    t.equal((await app.post(PATH, visitOf('s'))).status, 503);
+    await direct.replicaof('NO', 'ONE');
+    await untilReady(patient);
+    t.equal((await patient.post(PATH, visitOf('s'))).status, 200);
+    await until('it is up again', async () => (await redisUp()) === 1);
+  },
+);
 
 const SILENT = 'Redis does not answer';
 const FULL = 'Redis has no memory left: maxmemory is reached';
@@ -246,7 +258,7 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, settin
       ),
   };
 }
-/** A cluster of which two masters serve their slots while the third is dead. */
+/** A cluster in which two masters keep serving their slots while the third is dead. */
 t.test('three masters', { timeout: 240_000 }, async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
@@ -269,7 +281,7 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
   t.same(await masters(), [3, 0, 0]);
   t.same(await readyz(), { status: 200, said: undefined });
 
-  t.test('one is frozen: the process is ready, and the log says which', async (t) => {
+  t.test('with one of three masters frozen serve is ready, and the log names the master', async (t) => {
     const thaw = freeze(t, cluster.pids[1]);
     t.same([...(await visit(60))].sort(), [200, 503]);
     t.same(await readyz(), { status: 200, said: [`1 of 3 masters: ${SILENT}`] });
@@ -284,11 +296,11 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
     await line({ msg: 'an outage has ended', master: address(1) });
   });
 
-  t.test('one is frozen: of a batch exactly what was acknowledged was counted', async (t) => {
+  t.test('with one of three masters frozen a batch counts exactly its acknowledged visits', async (t) => {
     const plain = Array.from({ length: 60 }, (_, i) => visitOf(`node-${i}`));
     const send = (by: TestApp, visits: object[]) => by.post(`${PATH}/batch?count=true`, { visits }, TRUSTED);
     t.equal((await send(patient, plain)).status, 200);
-    // A customer's first visit, which links, and the session's next one.
+    // For each customer a first visit, which links, and then a visit of the session.
     const pairs = plain.flatMap((_, i) => [
       { identity: { customerId: `c-${i}`, sessionId: `s-${i}` }, productHandle: 'x' },
       visitOf(`s-${i}`),
@@ -314,7 +326,7 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
     t.same(new Set(await Promise.all(customers)), new Set([2]));
   });
 
-  t.test('one is at its maxmemory: the process is ready', async (t) => {
+  t.test('with one of three masters at maxmemory serve is ready', async (t) => {
     await nodes[1]?.config('SET', 'maxmemory', '1');
     t.same([...(await visit(60))].sort(), [200, 503]);
     await until('it says so', async () => (await readyz()).said?.[0] === `1 of 3 masters: ${FULL}`);
@@ -327,7 +339,7 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
     t.same([...(await visit(60))], [200]);
   });
 
-  t.test('all are frozen: the process is not ready', async (t) => {
+  t.test('with all three masters frozen serve is not ready', async (t) => {
     const thaw = freeze(t, ...cluster.pids);
     await until('it says so', async () => (await readyz()).status === 503);
     t.same(await readyz(), { status: 503, said: `Not ready: ${SILENT}.` });
@@ -337,7 +349,7 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
     await untilReady();
   });
 
-  t.test('a process starts while one is frozen', async (t) => {
+  t.test('serve starts while one of three masters is frozen', async (t) => {
     const hasMeta = await Promise.all(nodes.map((node) => node.exists(`${app.prefix}:meta`).catch(() => 0)));
     const thaw = freeze(t, cluster.pids[hasMeta.indexOf(0)]);
     const second = await open(t, cluster, { prefix: app.prefix });
@@ -347,28 +359,31 @@ t.test('three masters', { timeout: 240_000 }, async (t) => {
     await untilReady();
   });
 });
-t.test('an outage is a few lines of the log, with how many were refused and how long', async (t) => {
-  const redis = await startTestRedis(t);
-  const direct = connectTo(t, redis.url);
-  let now = 0;
-  const { lines, visit, line } = await open(t, redis, { timing: { now: () => now }, timeoutMs: 20_000 });
-  await direct.config('SET', 'maxmemory', '1');
-  t.same([...(await visit(40))], [503]);
-  const cause = { code: 'overloaded', why: 'memory' };
-  await line({ msg: 'an outage has begun', ...cause, answers: 40, seconds: 0 });
-  now += 4_000;
-  t.same([...(await visit(10))], [503]);
-  now += 4_000;
-  t.same([...(await visit(10))], [503]);
-  now += 4_000;
-  for (; now < 28_000; now += 4_000) t.same([...(await visit(1))], [503]);
-  t.same([...(await visit(1))], [503]);
-  now += 3_000;
-  const { answers } = await line({ msg: 'an outage goes on', ...cause, seconds: 31 });
-  await direct.config('SET', 'maxmemory', '0');
-  t.same([...(await visit(10))], [200]);
-  now += 5_000;
-  await line({ msg: 'an outage has ended', ...cause, answers: Number(answers), seconds: 31 });
-  const said = lines.flatMap(({ code, msg }) => (code === undefined ? [] : msg));
-  t.same(said, ['an outage has begun', 'an outage goes on', 'an outage has ended'], 'and no more lines');
-});
+t.test(
+  'an outage is a few lines of the log, with how many requests were refused and for how long',
+  async (t) => {
+    const redis = await startTestRedis(t);
+    const direct = connectTo(t, redis.url);
+    let now = 0;
+    const { lines, visit, line } = await open(t, redis, { timing: { now: () => now }, timeoutMs: 20_000 });
+    await direct.config('SET', 'maxmemory', '1');
+    t.same([...(await visit(40))], [503]);
+    const cause = { code: 'overloaded', why: 'memory' };
+    await line({ msg: 'an outage has begun', ...cause, answers: 40, seconds: 0 });
+    now += 4_000;
+    t.same([...(await visit(10))], [503]);
+    now += 4_000;
+    t.same([...(await visit(10))], [503]);
+    now += 4_000;
+    for (; now < 28_000; now += 4_000) t.same([...(await visit(1))], [503]);
+    t.same([...(await visit(1))], [503]);
+    now += 3_000;
+    const { answers } = await line({ msg: 'an outage goes on', ...cause, seconds: 31 });
+    await direct.config('SET', 'maxmemory', '0');
+    t.same([...(await visit(10))], [200]);
+    now += 5_000;
+    await line({ msg: 'an outage has ended', ...cause, answers: Number(answers), seconds: 31 });
+    const said = lines.flatMap(({ code, msg }) => (code === undefined ? [] : msg));
+    t.same(said, ['an outage has begun', 'an outage goes on', 'an outage has ended'], 'and no more lines');
+  },
+);

@@ -1,4 +1,5 @@
-// The values that each field takes and refuses, once for each schema. What is refused changes nothing: one issue for one fault.
+// The values that each field takes and refuses, once for each schema. A refused request changes nothing and
+// names one issue per fault.
 
 import { Ajv } from 'ajv';
 import t, { type Test } from 'tap';
@@ -29,7 +30,7 @@ const PRODUCT = { productId: '1' };
 const VISIT = { identity: { sessionId: 'good' }, productHandle: 'x' };
 const nested = (levels: number) => JSON.parse(`{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`);
 
-/** Values of fields, by their places in an operation's example. */
+/** Values of fields, by their paths in an operation's example. */
 type Values = Readonly<Record<string, readonly unknown[]>>;
 
 const REFUSED: Readonly<Record<string, Values>> = {
@@ -142,7 +143,7 @@ const SENTENCES: readonly (readonly [operation: string, place: string, value: un
   ['POST /event', '/payload', [], /^must be object or null$/],
 ];
 
-/** A copy of a body with another value in one place; undefined is left out. */
+/** A copy of a body with another value at one path; undefined is left out. */
 function changed(body: unknown, place: string, value: unknown): unknown {
   const copy = structuredClone(body);
   const names = place.split('/').slice(1);
@@ -152,7 +153,7 @@ function changed(body: unknown, place: string, value: unknown): unknown {
   return copy;
 }
 
-t.test('what checks requests are JSON schemas', async (t) => {
+t.test('every schema of a request is valid JSON Schema', async (t) => {
   const ajv = new Ajv();
   for (const [name, schema] of Object.entries({ ...requests, ...orders, ...receivers, ...alerts }))
     if (/(Body|Query)$/.test(name))
@@ -194,21 +195,21 @@ t.test('requests', async (t) => {
     );
   });
 
-  t.test('values at the limits of fields, and null where it may be, are taken', (t) =>
+  t.test('each field accepts the values at its limits, and null if it is optional', (t) =>
     each(TAKEN, async (operation, place, value) => {
       const { status, text } = await sendWith(operation, place, value);
       t.equal(status, 200, `${shown(operation, place, value)}: ${text.slice(0, 200)}`);
     }),
   );
 
-  t.test('an issue says what would be right', async (t) => {
+  t.test('an issue says which values are right', async (t) => {
     for (const [operation, place, value, message] of SENTENCES) {
       const { json } = await sendWith(operation, place, value);
       t.match(json, { issues: [{ path: place, message }] }, shown(operation, place, value));
     }
   });
 
-  t.test('every operation refuses what is no object of JSON, and a wrong identity', async (t) => {
+  t.test('every operation refuses a body that is no JSON object, and a wrong identity', async (t) => {
     let identities = 0;
     await changesNothing(t, async () => {
       for (const { name: operation, body: example } of operations.values()) {
@@ -226,7 +227,7 @@ t.test('requests', async (t) => {
     t.ok(identities >= 11, `${identities} operations with an identity`);
   });
 
-  t.test('all faults of a body are listed', async (t) => {
+  t.test('the answer lists all faults of a body', async (t) => {
     const identity = { customerId: 'null', sessionId: 1, device: 'x'.repeat(65), lastName: false };
     const at = (...names: string[]) => names.map((name) => `/${name}`);
     const required = 'inventoryAvailable price productHandle productId productTitle quantity source';
@@ -252,7 +253,7 @@ t.test('requests', async (t) => {
       expectIssues(t, await send(operation, body), places, operation);
   });
 
-  t.test('an answer names 50 faults at most, however many a body has', async (t) => {
+  t.test('an answer names at most 50 faults, however many a body has', async (t) => {
     const product = { productId: '1', productHandle: 'x', productTitle: 'x' };
     for (const [operation, body] of [
       ['PUT /products', { ...product, variants: repeat(10_000, {}) }],
@@ -268,7 +269,7 @@ t.test('requests', async (t) => {
     }
   });
 
-  t.test('GET and DELETE by query: each fault is named by its parameter, and changes nothing', async (t) => {
+  t.test('GET and DELETE by query name each fault by its parameter, and change nothing', async (t) => {
     const [sessionId, productHandle] = ['good', 'x'];
     const queries: [parameters: Record<string, string>, raw: string, paths: string[]][] = [
       [{}, '', ['', '/productHandle']],
@@ -299,7 +300,7 @@ t.test('requests', async (t) => {
     ]);
   });
 
-  t.test('?count is true, false or blank, and given once; no other visit counts', async (t) => {
+  t.test('?count may be true, false or blank, once, and a refused visit does not count', async (t) => {
     const visit = { identity: { sessionId: 'flag' }, productHandle: 'x' };
     const issues = [{ in: 'query', path: '/count', message: 'must be one of true, false' }];
     for (const query of ['count=yes', 'count=1', 'count=TRUE', 'count=%20no'])
@@ -318,7 +319,7 @@ t.test('requests', async (t) => {
       t.equal((await app.post(`/product/visit?${query}`, visit)).json.count, count, query);
   });
 
-  t.test('an empty body is said to be empty', async (t) => {
+  t.test('the error for an empty body says that it is empty', async (t) => {
     const issues = [{ path: '', message: 'must be object' }];
     const json = { error: /empty/, code: 'invalid_request', issues };
     for (const operation of ['POST /product/visit', 'POST /event', 'POST /webhook/purchase', 'PUT /settings'])
@@ -326,41 +327,47 @@ t.test('requests', async (t) => {
     t.notMatch((await send('POST /event', 'null')).json.error, /empty/);
   });
 
-  t.test('a fault of JSON is told with what is wrong, and where; bytes that are no UTF-8, too', async (t) => {
-    const SENTENCE = 'The body is not valid JSON: ';
-    const big = `{"identity":{"sessionId":"s","locale":"${'x'.repeat(16 * 1024)}"},"type":}`;
-    const handle = (...bytes: number[]) =>
-      Buffer.concat([Buffer.from('{"productHandle":"'), Buffer.from([...bytes, 0x22, 0x7d])]);
-    const faults: [body: string | Buffer, why: RegExp][] = [
-      ['{"identity":{"sessionId":"s"},}', /^Expected double-quoted property name at position 30\b/],
-      ['{\n  "identity": {"sessionId": "s"}\n  "type": "add"\n}', /^Expected ',' or '}' .* at position 37\b/],
-      ['{"identity":', /^Unexpected end of JSON input\.$/],
-      ["{'a':1}", /^Expected property name or '}' at position 1\b/],
-      ['{"é😀":x}', /^Unexpected token 'x', "\{"é😀":x}"\.$/],
-      ['{}\r\n\r\n{}', /^Unexpected non-whitespace character after JSON at position 6\b/],
-      ['undefined', /^"undefined"\.$|^Unexpected token 'u', "undefined"\.$/],
-      ['['.repeat(16_000), /^Unexpected end of JSON input\.$/],
-      [big, /^Unexpected token '}', \.\.\."[x"},]*"type":}"\.$/],
-      [handle(0xff), /./],
-      [handle(0xed, 0xa0, 0x80), /./],
-      [handle(0xc0, 0x80), /./],
-      [Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0]), /./],
-    ];
-    for (const path of ['/event', '/webhook/purchase'])
-      for (const [body, why] of faults) {
-        const { status, json } = await app.post(path, body, TRUSTED);
-        t.match({ status, json }, { status: 400, json: { code: 'invalid_json' } });
-        t.same(Object.keys(json), ['error', 'code'], 'no issues: no field is at fault');
-        if (typeof body !== 'string') continue;
-        const [sentence, said] = [json.error.slice(0, SENTENCE.length), json.error.slice(SENTENCE.length)];
-        t.equal(sentence, SENTENCE);
-        t.match(said, why, body.slice(0, 40));
-        t.ok(said.length < 100, 'it is short');
-      }
-    const deepest = `{"identity":{"sessionId":"s"},"type":"add","payload":{"a":${'['.repeat(32_000)}${']'.repeat(32_000)}}}`;
-    const tooDeep = await app.post('/event', deepest, TRUSTED);
-    expectIssues(t, tooDeep, ['/payload'], 'as many levels as a body takes');
-  });
+  t.test(
+    'the error for invalid JSON says what is wrong and where, also for bytes that are no UTF-8',
+    async (t) => {
+      const SENTENCE = 'The body is not valid JSON: ';
+      const big = `{"identity":{"sessionId":"s","locale":"${'x'.repeat(16 * 1024)}"},"type":}`;
+      const handle = (...bytes: number[]) =>
+        Buffer.concat([Buffer.from('{"productHandle":"'), Buffer.from([...bytes, 0x22, 0x7d])]);
+      const faults: [body: string | Buffer, why: RegExp][] = [
+        ['{"identity":{"sessionId":"s"},}', /^Expected double-quoted property name at position 30\b/],
+        [
+          '{\n  "identity": {"sessionId": "s"}\n  "type": "add"\n}',
+          /^Expected ',' or '}' .* at position 37\b/,
+        ],
+        ['{"identity":', /^Unexpected end of JSON input\.$/],
+        ["{'a':1}", /^Expected property name or '}' at position 1\b/],
+        ['{"é😀":x}', /^Unexpected token 'x', "\{"é😀":x}"\.$/],
+        ['{}\r\n\r\n{}', /^Unexpected non-whitespace character after JSON at position 6\b/],
+        ['undefined', /^"undefined"\.$|^Unexpected token 'u', "undefined"\.$/],
+        ['['.repeat(16_000), /^Unexpected end of JSON input\.$/],
+        [big, /^Unexpected token '}', \.\.\."[x"},]*"type":}"\.$/],
+        [handle(0xff), /./],
+        [handle(0xed, 0xa0, 0x80), /./],
+        [handle(0xc0, 0x80), /./],
+        [Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0]), /./],
+      ];
+      for (const path of ['/event', '/webhook/purchase'])
+        for (const [body, why] of faults) {
+          const { status, json } = await app.post(path, body, TRUSTED);
+          t.match({ status, json }, { status: 400, json: { code: 'invalid_json' } });
+          t.same(Object.keys(json), ['error', 'code'], 'no issues: no field is at fault');
+          if (typeof body !== 'string') continue;
+          const [sentence, said] = [json.error.slice(0, SENTENCE.length), json.error.slice(SENTENCE.length)];
+          t.equal(sentence, SENTENCE);
+          t.match(said, why, body.slice(0, 40));
+          t.ok(said.length < 100, 'it is short');
+        }
+      const deepest = `{"identity":{"sessionId":"s"},"type":"add","payload":{"a":${'['.repeat(32_000)}${']'.repeat(32_000)}}}`;
+      const tooDeep = await app.post('/event', deepest, TRUSTED);
+      expectIssues(t, tooDeep, ['/payload'], 'as many levels as a body takes');
+    },
+  );
 });
 
 function expectIssues(

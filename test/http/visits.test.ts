@@ -38,18 +38,18 @@ function randomNumbers(seed: number): (below: number) => number {
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
   const keyed = (key: string) => ({ ...TRUSTED, 'idempotency-key': key });
-  /** All that is logged, as texts, sorted: visits of several entries have no order. */
+  /** The logged visits as sorted texts: visits of different entries have no order. */
   const logged = async (of: TestApp) =>
     (await of.visitLog())
       .flat()
       .map((columns) => columns.join(' '))
       .sort();
 
-  t.test('each visit of a batch is counted once, whatever its visits link', async (t) => {
+  t.test('each visit of a batch is counted once, whichever ids the batch links', async (t) => {
     const app = await startApp(t, redis);
     const random = randomNumbers(20_261_122);
     const handles = ['p', 'q'] as const;
-    // New names in each era: what links do depends on who is known.
+    // New ids in each era: what a link does depends on which ids are known.
     for (let era = 0; era < (redis.urls.length > 1 ? 1 : 4); era++) {
       const sent = { p: 0, q: 0 };
       for (let round = 0; round < 4; round++) {
@@ -74,7 +74,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('the log has each visit once: with a key, with a count, in a batch, or linked', async (t) => {
+  t.test('the visit log has each visit once: with a key, with a count, in a batch, or linked', async (t) => {
     const app = await startApp(t, redis);
     const expected: string[] = [];
     const expect = (profileId: string, handle: string, device: string) =>
@@ -106,43 +106,46 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.figure('visits_not_logged_total'), 0);
   });
 
-  t.test('a list creates and links nothing; the profile is where a write would land', async (t) => {
-    await visitEach(app, { sessionId: 's-known' }, 'a', 'a');
-    const customer = await visitEach(app, { customerId: 'c-known' }, 'a');
-    await visitEach(app, { customerId: 'c-linked', sessionId: 's-linked' }, 'a', 'b');
-    const cases: [string, Ids, string | undefined, number][] = [
-      ['an unknown session', { sessionId: 's-new' }, undefined, 0],
-      ['an unknown customer', { customerId: 'c-new' }, undefined, 0],
-      ['two unknown ids', { customerId: 'c-new-2', sessionId: 's-new-2' }, undefined, 0],
-      ['a linked session', { sessionId: 's-linked' }, undefined, 1],
-      ['a linked customer', { customerId: 'c-linked', sessionId: 's-linked' }, undefined, 1],
-      ['a known customer, an unknown session', { customerId: 'c-known', sessionId: 's-new' }, customer, 1],
-      ['an unknown customer, a known session', { customerId: 'c-new', sessionId: 's-known' }, undefined, 0],
-      ['both known, not linked yet', { customerId: 'c-known', sessionId: 's-known' }, customer, 1],
-    ];
-    const several = await app.post(LIST, listOf({ sessionId: 's-linked' }, 'b', 'a', 'none', 'b'), TRUSTED);
-    t.match(several.text, /"counts":{"b":1,"a":1,"none":0}}$/, 'each product once');
-    const before = await app.dump();
-    const profiles: string[] = [];
-    for (const [what, ids, expected, count] of cases) {
-      const { profileId, counts } = await list(app, ids, 'a', 'none');
-      t.same(counts, { a: count, none: 0 }, what);
-      if (expected !== undefined) t.equal(profileId, expected, what);
-      const read = await app.get(withQuery('/product/visit', { ...ids, productHandle: 'a' }), TRUSTED);
-      t.same(read.json, { profileId, productHandle: 'a', count }, `${what}: as a single read`);
-      profiles.push(profileId);
-    }
-    t.same(await app.dump(), before, 'nothing was written');
-    for (const [i, [what, identity]] of cases.slice(0, 3).entries()) {
-      t.equal((await app.shop.reset(identity)).profileId, profiles[i], `${what}: a reset names it, too`);
-      t.equal(await visitEach(app, identity, 'a'), profiles[i], `${what}: its first write gets it`);
-    }
-  });
+  t.test(
+    'POST /product/visit/list creates and links nothing, and returns the profile id that a write would get',
+    async (t) => {
+      await visitEach(app, { sessionId: 's-known' }, 'a', 'a');
+      const customer = await visitEach(app, { customerId: 'c-known' }, 'a');
+      await visitEach(app, { customerId: 'c-linked', sessionId: 's-linked' }, 'a', 'b');
+      const cases: [string, Ids, string | undefined, number][] = [
+        ['an unknown session', { sessionId: 's-new' }, undefined, 0],
+        ['an unknown customer', { customerId: 'c-new' }, undefined, 0],
+        ['two unknown ids', { customerId: 'c-new-2', sessionId: 's-new-2' }, undefined, 0],
+        ['a linked session', { sessionId: 's-linked' }, undefined, 1],
+        ['a linked customer', { customerId: 'c-linked', sessionId: 's-linked' }, undefined, 1],
+        ['a known customer, an unknown session', { customerId: 'c-known', sessionId: 's-new' }, customer, 1],
+        ['an unknown customer, a known session', { customerId: 'c-new', sessionId: 's-known' }, undefined, 0],
+        ['both known, not linked yet', { customerId: 'c-known', sessionId: 's-known' }, customer, 1],
+      ];
+      const several = await app.post(LIST, listOf({ sessionId: 's-linked' }, 'b', 'a', 'none', 'b'), TRUSTED);
+      t.match(several.text, /"counts":{"b":1,"a":1,"none":0}}$/, 'each product once');
+      const before = await app.dump();
+      const profiles: string[] = [];
+      for (const [what, ids, expected, count] of cases) {
+        const { profileId, counts } = await list(app, ids, 'a', 'none');
+        t.same(counts, { a: count, none: 0 }, what);
+        if (expected !== undefined) t.equal(profileId, expected, what);
+        const read = await app.get(withQuery('/product/visit', { ...ids, productHandle: 'a' }), TRUSTED);
+        t.same(read.json, { profileId, productHandle: 'a', count }, `${what}: as a single read`);
+        profiles.push(profileId);
+      }
+      t.same(await app.dump(), before, 'nothing was written');
+      for (const [i, [what, identity]] of cases.slice(0, 3).entries()) {
+        t.equal((await app.shop.reset(identity)).profileId, profiles[i], `${what}: a reset names it, too`);
+        t.equal(await visitEach(app, identity, 'a'), profiles[i], `${what}: its first write gets it`);
+      }
+    },
+  );
 
-  // The rest crosses no slots.
+  // The tests below cross no slots.
   if (redis.urls.length > 1) return;
 
-  t.test('a visit is counted, read and reset, with exactly the bodies of the contract', async (t) => {
+  t.test('a visit is counted, read and reset with exactly the bodies of the contract', async (t) => {
     const posted = await app.post(PATH, visitOf('guest-1'));
     t.match(posted, { status: 200, headers: { 'content-type': 'application/json' } });
     const { profileId } = posted.json;
@@ -161,19 +164,22 @@ eachRedis(t, async (t, redis) => {
     t.same((await app.get(query)).json, { profileId, productHandle: HANDLE, count: 0 });
   });
 
-  t.test('DELETE takes the query where a proxy dropped the body, and believes the body', async (t) => {
-    for (const sessionId of ['guest-3', 'guest-4']) await app.shop.visit({ sessionId });
-    await app.shop.visit({ sessionId: 'guest-3' }, 'kept');
-    const query = withQuery(PATH, { sessionId: 'guest-3', productHandle: HANDLE });
-    await app.del(query, visitOf('guest-4'));
-    t.equal(await app.shop.count({ sessionId: 'guest-3' }), 1);
-    t.equal(await app.shop.count({ sessionId: 'guest-4' }), 0);
-    t.match(await app.del(query), { status: 200, json: { productHandle: HANDLE } });
-    t.equal(await app.shop.count({ sessionId: 'guest-3' }), 0);
-    t.equal(await app.shop.count({ sessionId: 'guest-3' }, 'kept'), 1);
-  });
+  t.test(
+    'DELETE /product/visit reads the query if a proxy dropped the body, and otherwise the body',
+    async (t) => {
+      for (const sessionId of ['guest-3', 'guest-4']) await app.shop.visit({ sessionId });
+      await app.shop.visit({ sessionId: 'guest-3' }, 'kept');
+      const query = withQuery(PATH, { sessionId: 'guest-3', productHandle: HANDLE });
+      await app.del(query, visitOf('guest-4'));
+      t.equal(await app.shop.count({ sessionId: 'guest-3' }), 1);
+      t.equal(await app.shop.count({ sessionId: 'guest-4' }), 0);
+      t.match(await app.del(query), { status: 200, json: { productHandle: HANDLE } });
+      t.equal(await app.shop.count({ sessionId: 'guest-3' }), 0);
+      t.equal(await app.shop.count({ sessionId: 'guest-3' }, 'kept'), 1);
+    },
+  );
 
-  t.test('what is read, reset or refused is not in the log', async (t) => {
+  t.test('reads, resets and refused visits are not in the visit log', async (t) => {
     const app = await startApp(t, redis, { env: { MAX_PRODUCTS: '2' } });
     const who = { sessionId: 'full' };
     for (const handle of ['a', 'b']) await app.shop.visit(who, handle);
@@ -192,7 +198,7 @@ eachRedis(t, async (t, redis) => {
     t.same(after.sort(), ['a', 'b', 'b', 'd', 'e'], 'of a batch those that were counted');
   });
 
-  t.test('the log takes handles and devices of any characters', async (t) => {
+  t.test('the visit log keeps handles and devices of any characters', async (t) => {
     const app = await startApp(t, redis);
     const handle = `${'\\'.repeat(250)}ü"'$`;
     const visit = visitOf('odd', handle, 'back\\slash ü');
@@ -206,25 +212,29 @@ eachRedis(t, async (t, redis) => {
     t.same((await app.visitLog()).flat(), bySender, "a server's device is kept as it was sent");
   });
 
-  t.test('at VISIT_LOG_HIGH_WATER visits are counted, not logged, and a figure says how many', async (t) => {
-    const app = await startApp(t, redis, { env: { VISIT_LOG_HIGH_WATER: '200' } });
-    for (let count = 1; count <= 40; count++) t.match(await app.shop.visit({ sessionId: 'one' }), { count });
-    const over = await app.post(`${PATH}?count=true`, visitOf('one'), keyed('over'));
-    t.match(over, { status: 200, json: { count: 41 } });
-    const visits = await logged(app);
-    const bytes = visits.join(' ').length + 1;
-    t.ok(bytes <= 200 && bytes > 150, `${bytes} bytes wait`);
-    for (const read of ['once', 'and again'])
-      t.equal(await app.figure('visits_not_logged_total'), 41 - visits.length, read);
-    t.equal(await app.figure('visits_logged_total'), visits.length);
-    t.equal(await app.figure('visit_stream_high_water_bytes'), 200);
-    const series = /^wishmeter_visit_stream_pending_visits\{stream="\d+"\} (\d+)$/gm;
-    const waiting = (await app.stats()).matchAll(series);
-    const sum = [...waiting].reduce((all, [, n]) => all + Number(n), 0);
-    t.equal(sum, visits.length);
-  });
+  t.test(
+    'at VISIT_LOG_HIGH_WATER visits are counted but not logged, and a metric says how many',
+    async (t) => {
+      const app = await startApp(t, redis, { env: { VISIT_LOG_HIGH_WATER: '200' } });
+      for (let count = 1; count <= 40; count++)
+        t.match(await app.shop.visit({ sessionId: 'one' }), { count });
+      const over = await app.post(`${PATH}?count=true`, visitOf('one'), keyed('over'));
+      t.match(over, { status: 200, json: { count: 41 } });
+      const visits = await logged(app);
+      const bytes = visits.join(' ').length + 1;
+      t.ok(bytes <= 200 && bytes > 150, `${bytes} bytes wait`);
+      for (const read of ['once', 'and again'])
+        t.equal(await app.figure('visits_not_logged_total'), 41 - visits.length, read);
+      t.equal(await app.figure('visits_logged_total'), visits.length);
+      t.equal(await app.figure('visit_stream_high_water_bytes'), 200);
+      const series = /^wishmeter_visit_stream_pending_visits\{stream="\d+"\} (\d+)$/gm;
+      const waiting = (await app.stats()).matchAll(series);
+      const sum = [...waiting].reduce((all, [, n]) => all + Number(n), 0);
+      t.equal(sum, visits.length);
+    },
+  );
 
-  t.test('VISIT_LOG=off: visits are counted, and there is no log', async (t) => {
+  t.test('with VISIT_LOG=off visits are counted and not logged', async (t) => {
     const app = await startApp(t, redis, { env: { VISIT_LOG: 'off' } });
     await app.post(PATH, visitOf('off'));
     await app.post(PATH, visitOf('off'), keyed('off'));
@@ -232,20 +242,23 @@ eachRedis(t, async (t, redis) => {
     t.same(await app.visitLog(), []);
   });
 
-  t.test('each visit has its result, in order, exactly as the contract has it', async (t) => {
-    const { profileId } = await app.shop.visit({ sessionId: 'one' });
-    const visits = [visitOf('one'), visitOf('two', '__proto__'), visitOf('one')];
-    const answer = await send(app, visits);
-    t.match(answer, { status: 200, headers: { 'content-type': 'application/json' } });
-    const two = await app.shop.visit({ sessionId: 'two' }, '__proto__');
-    t.equal(two.count, 2);
-    const one = `{"profileId":"${profileId}","productHandle":"${HANDLE}"}`;
-    const other = `{"profileId":"${two.profileId}","productHandle":"__proto__"}`;
-    t.equal(answer.text, `{"results":[${one},${other},${one}]}`);
-    t.equal(await app.shop.count({ sessionId: 'one' }), 3);
-  });
+  t.test(
+    'POST /product/visit/batch answers each visit in order, with exactly the bodies of the contract',
+    async (t) => {
+      const { profileId } = await app.shop.visit({ sessionId: 'one' });
+      const visits = [visitOf('one'), visitOf('two', '__proto__'), visitOf('one')];
+      const answer = await send(app, visits);
+      t.match(answer, { status: 200, headers: { 'content-type': 'application/json' } });
+      const two = await app.shop.visit({ sessionId: 'two' }, '__proto__');
+      t.equal(two.count, 2);
+      const one = `{"profileId":"${profileId}","productHandle":"${HANDLE}"}`;
+      const other = `{"profileId":"${two.profileId}","productHandle":"__proto__"}`;
+      t.equal(answer.text, `{"results":[${one},${other},${one}]}`);
+      t.equal(await app.shop.count({ sessionId: 'one' }), 3);
+    },
+  );
 
-  t.test('one visitor several times is counted so many times; ?count=true tells each count', async (t) => {
+  t.test('a batch counts every visit of a visitor, and ?count=true returns each count', async (t) => {
     const visits = many(30, (i) => visitOf('often', i % 3 ? 'p' : 'q'));
     const { results } = (await send(app, visits, '?count=true')).json;
     const counts = (handle: string) =>
@@ -256,7 +269,7 @@ eachRedis(t, async (t, redis) => {
     t.same([counts('p'), counts('q')], [upTo(20), upTo(10)]);
   });
 
-  t.test('an Idempotency-Key is not looked at', async (t) => {
+  t.test('POST /product/visit/batch ignores an Idempotency-Key', async (t) => {
     for (const value of ['key', 'key', '']) {
       const headers = { ...TRUSTED, 'idempotency-key': value };
       t.equal((await app.post(BATCH, { visits: [visitOf('again')] }, headers)).status, 200);
@@ -264,7 +277,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.shop.count({ sessionId: 'again' }), 3);
   });
 
-  t.test('500 visits and 524,288 bytes are taken, and are one script call', async (t) => {
+  t.test('a batch of 500 visits and 524,288 bytes is accepted, in one script call', async (t) => {
     const calls = async () => (await app.figure('batch_operations_count{script="countVisits"}')) ?? 0;
     const before = await calls();
     const visits = many(500, (i) => visitOf(`limit-${i}`));
@@ -279,7 +292,7 @@ eachRedis(t, async (t, redis) => {
     t.same(await app.dump(), dump);
   });
 
-  t.test('for RATE_LIMIT a batch is as many requests as it has visits', async (t) => {
+  t.test('RATE_LIMIT counts each visit of a batch as a request', async (t) => {
     const limited = () => startApp(t, redis, { env: { RATE_LIMIT: '5' }, timing: { now: () => 1_000 } });
     const visits = many(6, () => visitOf('s'));
     t.match(await send(await limited(), visits), { status: 400, json: { code: 'invalid_request' } });
@@ -294,17 +307,21 @@ eachRedis(t, async (t, redis) => {
     t.equal(await other.shop.count({ sessionId: 's' }), 5, 'what was refused was not counted');
   });
 
-  t.test('a read with both ids is the customer’s, with and without the right to link', async (t) => {
-    const open = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' }, prefix: app.prefix });
-    const ids = { customerId: 'c-open', sessionId: 's-open' };
-    await visitEach(app, { sessionId: 's-open' }, 'a', 'a');
-    const answers = [await list(app, ids, 'a'), (await open.post(LIST, listOf(ids, 'a'))).json];
-    const profileId = await visitEach(app, { customerId: 'c-open' }, 'a');
-    t.same(answers, Array(2).fill({ profileId, counts: { a: 0 } }));
-  });
+  t.test(
+    "a read with both ids returns the customer's counts, with and without the right to link",
+    async (t) => {
+      const open = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' }, prefix: app.prefix });
+      const ids = { customerId: 'c-open', sessionId: 's-open' };
+      await visitEach(app, { sessionId: 's-open' }, 'a', 'a');
+      const answers = [await list(app, ids, 'a'), (await open.post(LIST, listOf(ids, 'a'))).json];
+      const profileId = await visitEach(app, { customerId: 'c-open' }, 'a');
+      t.same(answers, Array(2).fill({ profileId, counts: { a: 0 } }));
+    },
+  );
 });
 
-// User agents as they are sent, of each kind that the service tells apart: with an engine, by a robot's name without one.
+// Real user agents of each kind that the service distinguishes: by a browser engine, and by a robot's name
+// without one.
 const LINUX = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)';
 const ANDROID =
   'AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/139.0.7258.94 Mobile Safari/537.36';
@@ -370,14 +387,17 @@ t.test('robots', async (t) => {
     }
   });
 
-  t.test('a publishable key makes no visitor of a robot; a secret key or a signature does', async (t) => {
-    const visits = [newVisit(), newVisit(), newVisit()] as const;
-    const robot = from(DATADOG);
-    await app.post(PATH, visits[0], { ...robot, ...BROWSER });
-    await app.post(PATH, visits[1], { ...robot, ...TRUSTED });
-    await app.post(proxied(PATH, { logged_in_customer_id: '' }), visits[2], robot);
-    t.same(await Promise.all(visits.map(countOf)), [0, 1, 1]);
-    const named = { identity: { customerId: '7' }, productHandle: HANDLE };
-    t.equal((await app.post(PATH, named, robot)).status, 401, 'nor may it do more than any caller');
-  });
+  t.test(
+    "a robot's visit with a publishable key is not counted, with a secret key or a signature it is",
+    async (t) => {
+      const visits = [newVisit(), newVisit(), newVisit()] as const;
+      const robot = from(DATADOG);
+      await app.post(PATH, visits[0], { ...robot, ...BROWSER });
+      await app.post(PATH, visits[1], { ...robot, ...TRUSTED });
+      await app.post(proxied(PATH, { logged_in_customer_id: '' }), visits[2], robot);
+      t.same(await Promise.all(visits.map(countOf)), [0, 1, 1]);
+      const named = { identity: { customerId: '7' }, productHandle: HANDLE };
+      t.equal((await app.post(PATH, named, robot)).status, 401, 'nor may it do more than any caller');
+    },
+  );
 });

@@ -1,4 +1,4 @@
-// What the tests of wishlists send.
+// Items that the tests of wishlists send.
 
 import type { GivenItem } from '../../src/wishlist/item-fields.js';
 

@@ -57,7 +57,7 @@ eachRedis(t, async (t, redis) => {
 
   for (const { name, prepare, gains = '', others = '' } of STATES)
     t.test(
-      `a login of a session that is ${name} is done once, although its server ends after any step`,
+      `a login of a session that is ${name} is done once, even if its server ends after any step`,
       async (t) => {
         const [server, other] = await openTwo();
         for (const isKnown of isOneServer ? [false, true] : [true])
@@ -118,41 +118,38 @@ eachRedis(t, async (t, redis) => {
       },
     };
   for (const [between, act] of Object.entries(BETWEEN).slice(isOneServer ? 0 : -3))
-    t.test(
-      `a login with ${between} between any two steps loses and doubles nothing, and can be repeated`,
-      async (t) => {
-        const [server, other, ending] = await openThree();
-        for (const { name, prepare, gains, others } of STATES)
-          await betweenSteps(async (step) => {
-            const names = newNames();
-            for (const own of ['c', 'd'] as const) await shop(other, names, own);
-            await prepare?.(other, names, ending);
-            const when = `${name}, before step ${step}`;
-            return {
-              server,
-              act: () => login(server, names.toThis),
-              between: () => act(other, names, ending),
-              check: async () => {
-                const had = new Set<string>();
-                const isRetired = (await other.locator.stateOf(`s:${names.s}`)) === 'retired';
-                if (isRetired) t.equal(others, 's', when);
-                for (const who of [names.session, names.customer, names.another].slice(isRetired ? 1 : 0)) {
-                  const seen = await Promise.all([see(server, who), see(other, who)]);
-                  t.equal(seen[0], seen[1], when);
-                  t.equal(new Set(seen[0]).size, seen[0].length, `${when}: ${seen[0]}`);
-                  had.add(seen[0]);
-                  await server.visitors.enter('visit', who, true, 'more');
-                }
-                const all = [...new Set([...had].join(''))].sort().join('');
-                if (!/erasure/.test(between)) t.equal(all, gains || others ? 'cds' : 'cd', when);
-                await login(other, names.toThis);
-                const { profileId } = await server.visitors.enter('visit', names.session, true, 'more');
-                t.equal(profileId, server.locator.profileOf(`c:${names.c}`), when);
-              },
-            };
-          });
-      },
-    );
+    t.test(`a login interrupted by ${between} loses and doubles nothing, and can be repeated`, async (t) => {
+      const [server, other, ending] = await openThree();
+      for (const { name, prepare, gains, others } of STATES)
+        await betweenSteps(async (step) => {
+          const names = newNames();
+          for (const own of ['c', 'd'] as const) await shop(other, names, own);
+          await prepare?.(other, names, ending);
+          const when = `${name}, before step ${step}`;
+          return {
+            server,
+            act: () => login(server, names.toThis),
+            between: () => act(other, names, ending),
+            check: async () => {
+              const had = new Set<string>();
+              const isRetired = (await other.locator.stateOf(`s:${names.s}`)) === 'retired';
+              if (isRetired) t.equal(others, 's', when);
+              for (const who of [names.session, names.customer, names.another].slice(isRetired ? 1 : 0)) {
+                const seen = await Promise.all([see(server, who), see(other, who)]);
+                t.equal(seen[0], seen[1], when);
+                t.equal(new Set(seen[0]).size, seen[0].length, `${when}: ${seen[0]}`);
+                had.add(seen[0]);
+                await server.visitors.enter('visit', who, true, 'more');
+              }
+              const all = [...new Set([...had].join(''))].sort().join('');
+              if (!/erasure/.test(between)) t.equal(all, gains || others ? 'cds' : 'cd', when);
+              await login(other, names.toThis);
+              const { profileId } = await server.visitors.enter('visit', names.session, true, 'more');
+              t.equal(profileId, server.locator.profileOf(`c:${names.c}`), when);
+            },
+          };
+        });
+    });
 
   const isErased = async ({ store, locator }: Server, name: string) =>
     (await store.client.exists(store.keys.erasedAt(locator.profileOf(name)))) === 1;
@@ -162,7 +159,7 @@ eachRedis(t, async (t, redis) => {
   for (const { name, prepare, erases, rows, others, session } of ERASURES)
     for (const by of COMPLETED_BY.slice(isOneServer ? 0 : -1))
       t.test(
-        `an erasure of ${name} leaves no key, although its server ends after any step: ${by} complete it`,
+        `an erasure of ${name} that ends after any step is completed by ${by}, and leaves no key`,
         async (t) => {
           const prefix = `c${worlds++}`;
           const [server, other] = await startTwo(t, redis, prefix);
@@ -225,67 +222,70 @@ eachRedis(t, async (t, redis) => {
         },
       );
 
-  t.test('late steps of an erasure spare a returned visitor, and the next erasure is whole', async (t) => {
-    const prefix = `c${worlds++}`;
-    const [server, other] = await startTwo(t, redis, prefix);
-    const ending = await startServer(t, redis, prefix);
-    for (const isErasedAgain of [false, true])
-      await betweenSteps(async (step) => {
-        await clear(redis, prefix);
-        const names = newNames();
-        const [ofCustomer, ofSession] = [`c:${names.c}`, `s:${names.s}`].map((one) =>
-          other.locator.profileOf(one),
-        );
-        const erase = () => ending.eraser.erase(`c:${names.c}`);
-        const visitAndLogin = async () => {
-          const traces = await shopMuch(other, names, 's');
-          await login(other, names.toThis);
-          return traces;
-        };
-        await visitAndLogin();
-        await endAfter(ending, 'eraseProfile', erase);
-        let traces: readonly string[] = [];
-        let erasedAt = 0;
-        return {
-          server,
-          act: () => server.eraser.completeSetAside(ofCustomer as string),
-          between: async () => {
-            await other.eraser.completeSetAside(ofCustomer as string);
-            traces = await visitAndLogin();
-            if (!isErasedAgain) return;
-            await endAfter(ending, 'eraseProfile', erase);
-            erasedAt = Number(
-              await other.store.client.hget(other.store.keys.setAside(ofCustomer as string), 'at'),
-            );
-            t.ok(erasedAt > 0);
-          },
-          check: async (hasPaused) => {
-            await resume(other);
-            const when = `before step ${step}`;
-            const left = await tracesOf(redis, prefix, ofSession as string, names.s, ...traces);
-            if (!hasPaused || isErasedAgain)
-              t.same(
-                left.filter((one) => !/^\S+:e:/.test(one)),
-                [],
-                when,
+  t.test(
+    'late steps of an erasure spare a visitor who has returned, and the next erasure is complete',
+    async (t) => {
+      const prefix = `c${worlds++}`;
+      const [server, other] = await startTwo(t, redis, prefix);
+      const ending = await startServer(t, redis, prefix);
+      for (const isErasedAgain of [false, true])
+        await betweenSteps(async (step) => {
+          await clear(redis, prefix);
+          const names = newNames();
+          const [ofCustomer, ofSession] = [`c:${names.c}`, `s:${names.s}`].map((one) =>
+            other.locator.profileOf(one),
+          );
+          const erase = () => ending.eraser.erase(`c:${names.c}`);
+          const visitAndLogin = async () => {
+            const traces = await shopMuch(other, names, 's');
+            await login(other, names.toThis);
+            return traces;
+          };
+          await visitAndLogin();
+          await endAfter(ending, 'eraseProfile', erase);
+          let traces: readonly string[] = [];
+          let erasedAt = 0;
+          return {
+            server,
+            act: () => server.eraser.completeSetAside(ofCustomer as string),
+            between: async () => {
+              await other.eraser.completeSetAside(ofCustomer as string);
+              traces = await visitAndLogin();
+              if (!isErasedAgain) return;
+              await endAfter(ending, 'eraseProfile', erase);
+              erasedAt = Number(
+                await other.store.client.hget(other.store.keys.setAside(ofCustomer as string), 'at'),
               );
-            else {
-              t.equal(await see(other, names.session), 's', when);
-              t.equal(await see(server, names.customer), 's', when);
-              const [, digest = '', code = ''] = traces;
-              t.same(await other.emails.findOwners(digest), [ofCustomer], when);
-              t.same(await followShare(other, code), ['s'], when);
-            }
-            for (const profileId of [ofCustomer, ofSession]) {
-              const queued = await other.store.client.hget(other.store.keys.erasures, profileId as string);
-              t.ok(Number(queued?.split(' ')[1]) >= erasedAt, `${when}: ${queued}, erased at ${erasedAt}`);
-            }
-          },
-        };
-      });
-  });
+              t.ok(erasedAt > 0);
+            },
+            check: async (hasPaused) => {
+              await resume(other);
+              const when = `before step ${step}`;
+              const left = await tracesOf(redis, prefix, ofSession as string, names.s, ...traces);
+              if (!hasPaused || isErasedAgain)
+                t.same(
+                  left.filter((one) => !/^\S+:e:/.test(one)),
+                  [],
+                  when,
+                );
+              else {
+                t.equal(await see(other, names.session), 's', when);
+                t.equal(await see(server, names.customer), 's', when);
+                const [, digest = '', code = ''] = traces;
+                t.same(await other.emails.findOwners(digest), [ofCustomer], when);
+                t.same(await followShare(other, code), ['s'], when);
+              }
+              for (const profileId of [ofCustomer, ofSession]) {
+                const queued = await other.store.client.hget(other.store.keys.erasures, profileId as string);
+                t.ok(Number(queued?.split(' ')[1]) >= erasedAt, `${when}: ${queued}, erased at ${erasedAt}`);
+              }
+            },
+          };
+        });
+    },
+  );
 
-  t.test('an erasure that is completed late takes rows up to its moment, and no later ones', async (t) => {
+  t.test('an erasure completed late erases rows up to its own time, and no later ones', async (t) => {
     const [server, other] = await openTwo();
     const names = newNames();
     for (const own of ['s', 'c'] as const) await shop(other, names, own);
@@ -302,7 +302,7 @@ eachRedis(t, async (t, redis) => {
     for (const until of queued) t.match(until, /^[56]\d{3} [56]\d{3}$/);
   });
 
-  t.test('a visitor who is gone has a time of erasure, whichever step the server ended at', async (t) => {
+  t.test('an erased visitor has a time of erasure, whichever step the server ended at', async (t) => {
     const [server, other] = await openTwo();
     for (const isLinked of [false, true])
       await atEachStep(async (step) => {
@@ -382,45 +382,48 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a visit under a key counts once, though two tries end, each at another customer', async (t) => {
-    const [server, other] = await openTwo();
-    const visitOnce = (by: Server, { s, session }: Names) =>
-      by.deliveries.run(
-        { scope: 'test', key: s, fingerprint: '' },
-        by.visitors.likelyProfile(session),
-        async (operation) =>
-          JSON.stringify(
-            await by.visitors.enterOnce(session, true, { kind: 'visit', handle: 's' }, operation),
-          ),
-      );
-    for (const later of [2, 4, 6])
-      await atEachStep(async (step) => {
-        const names = newNames();
-        await login(other, names.toThis);
-        return {
-          server,
-          act: () => visitOnce(server, names),
-          check: async () => {
-            await login(other, names.toAnother);
-            server.crashAfter(later, true);
-            await visitOnce(server, names).catch(() => {});
-            server.recover();
-            await login(other, names.toThis);
-            const answer = await visitOnce(other, names);
-            t.match(JSON.parse(answer), { count: 1 });
-            t.equal(await visitOnce(other, names), answer);
-            const counts = [names.customer, names.another].map(
-              async (who) => (await other.visitors.readAll(who, ['s'])).counts[0],
-            );
-            t.same(
-              (await Promise.all(counts)).sort(),
-              [0, 1],
-              `ended after step ${step}, and after ${later}`,
-            );
-          },
-        };
-      });
-  });
+  t.test(
+    'a visit under a key counts once, even if two tries end early, each at another customer',
+    async (t) => {
+      const [server, other] = await openTwo();
+      const visitOnce = (by: Server, { s, session }: Names) =>
+        by.deliveries.run(
+          { scope: 'test', key: s, fingerprint: '' },
+          by.visitors.likelyProfile(session),
+          async (operation) =>
+            JSON.stringify(
+              await by.visitors.enterOnce(session, true, { kind: 'visit', handle: 's' }, operation),
+            ),
+        );
+      for (const later of [2, 4, 6])
+        await atEachStep(async (step) => {
+          const names = newNames();
+          await login(other, names.toThis);
+          return {
+            server,
+            act: () => visitOnce(server, names),
+            check: async () => {
+              await login(other, names.toAnother);
+              server.crashAfter(later, true);
+              await visitOnce(server, names).catch(() => {});
+              server.recover();
+              await login(other, names.toThis);
+              const answer = await visitOnce(other, names);
+              t.match(JSON.parse(answer), { count: 1 });
+              t.equal(await visitOnce(other, names), answer);
+              const counts = [names.customer, names.another].map(
+                async (who) => (await other.visitors.readAll(who, ['s'])).counts[0],
+              );
+              t.same(
+                (await Promise.all(counts)).sort(),
+                [0, 1],
+                `ended after step ${step}, and after ${later}`,
+              );
+            },
+          };
+        });
+    },
+  );
 
   t.test(
     'a merge loses nothing if its customer has a note of an earlier link that has expired',

@@ -28,17 +28,17 @@ import {
 
 const DATA_REQUESTS = 2_000;
 const ERASURES = 50;
-/** Requests that Redis gives at once, profiles that it is asked for at once, and what is added to them in a command. */
+/** The size of a page of open requests, and the most words that a command may have. */
 const PAGE = 100;
 const MOST_WORDS = 300;
-/** Commands about open requests that one erasure takes, in scripts or alone; and each request that it changes. */
+/** Commands on open requests that one erasure may cause, within scripts and without. */
 const EACH = 12;
 
-/** Of a shop. */
+/** Visitors of a shop who have counts. */
 const VISITORS = 3_000;
-/** Of them by their profile alone. */
+/** Visitors of a shop who are only registered. */
 const KNOWN = 200;
-/** Commands that are about as many as there are. */
+/** Commands whose cost grows with the collection. */
 const UNBOUNDED = /^(keys|hgetall|hkeys|hvals|smembers|lrange|flushdb|flushall|sort)$/i;
 
 const DATA = { kind: 'customers/data_request', at: 1, shop: null, orders: 0, dataRequestId: '1' } as const;
@@ -65,7 +65,7 @@ async function open(t: Test, prefix: string) {
   return { server, compliance, worker, take, dataRequests };
 }
 
-/** The sizes of the pages that were asked for by SCAN and HSCAN; 10 where none was said. */
+/** The page sizes of SCAN and HSCAN; 10, Redis's default, if the command names none. */
 const pagesOf = (commands: readonly string[][]) =>
   commands.flatMap((command) => {
     const at = command.findIndex((word) => word.toUpperCase() === 'COUNT');
@@ -81,7 +81,10 @@ function areBounded(t: Test, commands: readonly string[][]): void {
   t.same([unbounded, pages], [[], []]);
 }
 
-/** What Redis is asked while something is done. @param key only about this one, without calls of scripts: the commands in them are there */
+/**
+ * The commands that Redis gets during `act`. @param key only commands with this key, without calls of
+ * scripts, whose own commands are listed
+ */
 async function asked(t: Test, { store }: Server, act: () => Promise<unknown>, key?: string) {
   const commands: string[][] = [];
   const end = await monitorRedis(redis.url, (command) => commands.push(command));
@@ -94,41 +97,38 @@ async function asked(t: Test, { store }: Server, act: () => Promise<unknown>, ke
   return commands.filter((command) => command.includes(key) && !/^eval/i.test(command[0] as string));
 }
 
-t.test(
-  'an order makes its visitor known only if it came after the last erasure of that visitor',
-  async (t) => {
-    const server = await startServer(t, redis, 'ordered');
-    const { profiles, eraser, emails, visitors } = server;
-    const email = 'late@people.example';
-    for (const [name, own] of [
-      ['c:late', identityOf({ customerId: 'late' })],
-      ['s:late', identityOf({ sessionId: 'late' })],
-    ] as const)
-      for (const who of [own, { ...own, email }]) {
-        const known = () => emails.find(emails.digest(email));
-        await profiles.keep(who, true, true);
-        const came = Date.now();
-        await eraser.erase(name);
-        t.equal(await profiles.keepOfOrder(who, came), false, name);
-        t.same([(await visitors.find(own)).exists, await known()], [false, []], name);
-        await until('the clock goes on', () => Date.now() > came + 1);
-        t.equal(await profiles.keepOfOrder(who, Date.now()), true, name);
-        const { exists, profileId } = await visitors.find(own);
-        t.same([exists, await known()], [true, who.email === null ? [] : [profileId]], name);
-        await eraser.erase(name);
-      }
+t.test('an order registers its visitor only if it came after the last erasure of that visitor', async (t) => {
+  const server = await startServer(t, redis, 'ordered');
+  const { profiles, eraser, emails, visitors } = server;
+  const email = 'late@people.example';
+  for (const [name, own] of [
+    ['c:late', identityOf({ customerId: 'late' })],
+    ['s:late', identityOf({ sessionId: 'late' })],
+  ] as const)
+    for (const who of [own, { ...own, email }]) {
+      const known = () => emails.find(emails.digest(email));
+      await profiles.keep(who, true, true);
+      const came = Date.now();
+      await eraser.erase(name);
+      t.equal(await profiles.keepOfOrder(who, came), false, name);
+      t.same([(await visitors.find(own)).exists, await known()], [false, []], name);
+      await until('the clock goes on', () => Date.now() > came + 1);
+      t.equal(await profiles.keepOfOrder(who, Date.now()), true, name);
+      const { exists, profileId } = await visitors.find(own);
+      t.same([exists, await known()], [true, who.email === null ? [] : [profileId]], name);
+      await eraser.erase(name);
+    }
 
-    const came = Date.now();
-    await eraser.erase('c:late');
-    await login(server, { customerId: 'late', sessionId: 'linked' });
-    const linked = identityOf({ sessionId: 'linked' });
-    t.equal(
-      await profiles.keepOfOrder(linked, came),
-      true,
-      'a session that was not erased is not its customer',
-    );
-  },
-);
+  const came = Date.now();
+  await eraser.erase('c:late');
+  await login(server, { customerId: 'late', sessionId: 'linked' });
+  const linked = identityOf({ sessionId: 'linked' });
+  t.equal(
+    await profiles.keepOfOrder(linked, came),
+    true,
+    'a session that was not erased is not its customer',
+  );
+});
 
 t.test('thousands of data requests are redacted in linear time', async (t) => {
   const { server, worker, take, dataRequests } = await open(t, 'linear');
@@ -170,7 +170,7 @@ t.test('a visitor who returns after an erasure was answered keeps the new rows',
   }
 });
 
-t.test('data requests that arrive during a run are redacted, too', async (t) => {
+t.test('data requests that arrive during a run of redactions are redacted, too', async (t) => {
   const { server, worker, take, dataRequests } = await open(t, 'meanwhile');
   for (const customerId of ['1', '2']) await take({ ...REDACT, customerId, email: null });
   const { eraser } = server;
@@ -186,7 +186,7 @@ t.test('data requests that arrive during a run are redacted, too', async (t) => 
   t.same(customers, [null, null, '3', '1', null, '3'], 'what came afterwards names a new visitor');
 });
 
-t.test('a request that was answered meanwhile stays closed', async (t) => {
+t.test('a data request that is closed during a run of redactions stays closed', async (t) => {
   const { server, compliance, worker, take, dataRequests } = await open(t, 'answered');
   await take({ ...DATA, customerId: '1', email: null });
   await take({ ...REDACT, customerId: '1', email: null });
@@ -201,25 +201,28 @@ t.test('a request that was answered meanwhile stays closed', async (t) => {
   t.same(await dataRequests(), []);
 });
 
-t.test('a stop waits for the step that is under way, and for no erasure after it', async (t) => {
-  const { server, compliance, worker, take } = await open(t, 'stopped');
-  const asked = ['1', '2', '3'];
-  for (const customerId of asked) await take({ ...REDACT, customerId, email: null });
-  const { eraser } = server;
-  const erase = eraser.erase.bind(eraser);
-  let stopping: Promise<void> | undefined;
-  eraser.erase = (...call) => {
-    stopping ??= stop();
-    return erase(...call);
-  };
-  const stop = worker.watch();
-  await until('an erasure is under way', () => stopping !== undefined);
-  await stopping;
-  const left = (await compliance.list()).map(({ request }) => request.customerId);
-  t.same(left, asked, 'the next process does them');
-});
+t.test(
+  'a stopping worker finishes the current step, and leaves the requests to the next process',
+  async (t) => {
+    const { server, compliance, worker, take } = await open(t, 'stopped');
+    const asked = ['1', '2', '3'];
+    for (const customerId of asked) await take({ ...REDACT, customerId, email: null });
+    const { eraser } = server;
+    const erase = eraser.erase.bind(eraser);
+    let stopping: Promise<void> | undefined;
+    eraser.erase = (...call) => {
+      stopping ??= stop();
+      return erase(...call);
+    };
+    const stop = worker.watch();
+    await until('an erasure is under way', () => stopping !== undefined);
+    await stopping;
+    const left = (await compliance.list()).map(({ request }) => request.customerId);
+    t.same(left, asked, 'the next process does them');
+  },
+);
 
-t.test("every step of a shop's erasure is bounded, and nothing is left", async (t) => {
+t.test("every step of a shop's erasure is bounded, and no visitor's key is left", async (t) => {
   const server = await startServer(t, redis, 'bounded');
   const { keys, client } = server.store;
   const filling = (client as Redis).pipeline();
@@ -251,7 +254,7 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
 });
 
 t.test(
-  "a shop's erasure is one entry for all visitors, also while another process resumes merges",
+  'an erasure of a shop is queued as one entry for all profiles, even while another process resumes merges',
   async (t) => {
     for (const [prefix, isResumed] of [
       ['one-process', false],
@@ -284,7 +287,7 @@ t.test(
   },
 );
 
-t.test('a process that is refused the lease on requests leaves it to the one that has it', async (t) => {
+t.test('a process that fails to get the lease on requests leaves it to its owner', async (t) => {
   const { server, worker, take } = await open(t, 'leased');
   const { keys, client } = server.store;
   await take({ ...DATA, customerId: '7', email: null });
@@ -362,7 +365,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test("an export leaves out what is queued for a shop's erasure", async (t) => {
+  t.test('an export leaves out rows that a queued erasure of the shop covers', async (t) => {
     const { server, other } = await open(t);
     await new ShopEraser(other.store, other.pending).erase();
     await visit(server, { sessionId: 's' });
@@ -422,7 +425,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('an address that is given again while its entry is removed is indexed', async (t) => {
+  t.test('an address that is given again while its index entry is removed stays indexed', async (t) => {
     for (const remove of ['erase', 'findOwners'] as const) {
       const { server, other, profileId, digest } = await open(t);
       const comeBack = async () => {
@@ -443,7 +446,7 @@ eachRedis(t, async (t, redis) => {
 
   for (const isLinked of [false, true])
     t.test(
-      `an address that a crash left in the index leads to no new ${isLinked ? 'customer' : 'guest'} of that session`,
+      `an address that a crash left in the index does not lead to a new ${isLinked ? 'customer' : 'guest'} of that session`,
       async (t) => {
         const { server, other, profileId, digest } = await open(t);
         server.emails.forgetGone = async () => {

@@ -94,7 +94,7 @@ t.test('a failover', async (t) => {
     } as World;
   };
 
-  /** Both have something before the login. */
+  /** Customer and guest both have data before the login. */
   const startMerge = async (t: Test) => {
     const world = await startWorld(t);
     const { server, customer, session } = world;
@@ -136,27 +136,23 @@ t.test('a failover', async (t) => {
     },
   };
   for (const [by, notice] of Object.entries(NOTICED))
-    t.test(
-      `a merge that a failover has lost at the customer is done again, and once only, by ${by}`,
-      async (t) => {
-        const steps = await afterEachStep(t, ['customer'], async (world, other, when) => {
-          const third = await world.anew();
-          await notice(other, world);
-          const link = await third.locator.stateOf(`s:${world.session.sessionId}`);
-          if (link === 'guest') {
-            t.same(await world.see(other, world.session), { count: 5, items: ['of-the-guest'] }, when);
-            await login(other, world.ids.toThis);
-          }
-          for (const server of [other, third, world.server])
-            for (const who of [world.customer, world.session])
-              t.same(await world.see(server, who), ALL, when);
-          t.equal((await shownMerges(redis, world.prefix)).length, 1, when);
-        });
-        t.ok(steps >= 6, `${steps} steps`);
-      },
-    );
+    t.test(`a merge that a failover lost at the customer is repeated exactly once, by ${by}`, async (t) => {
+      const steps = await afterEachStep(t, ['customer'], async (world, other, when) => {
+        const third = await world.anew();
+        await notice(other, world);
+        const link = await third.locator.stateOf(`s:${world.session.sessionId}`);
+        if (link === 'guest') {
+          t.same(await world.see(other, world.session), { count: 5, items: ['of-the-guest'] }, when);
+          await login(other, world.ids.toThis);
+        }
+        for (const server of [other, third, world.server])
+          for (const who of [world.customer, world.session]) t.same(await world.see(server, who), ALL, when);
+        t.equal((await shownMerges(redis, world.prefix)).length, 1, when);
+      });
+      t.ok(steps >= 6, `${steps} steps`);
+    });
 
-  t.test('a login that a failover has lost at the session loses no data, and can be repeated', async (t) => {
+  t.test('a login that a failover lost at the session loses no data, and can be repeated', async (t) => {
     let doubled = 0;
     await afterEachStep(t, ['session'], async (world, other, when) => {
       t.same(
@@ -179,14 +175,14 @@ t.test('a failover', async (t) => {
     t.ok(doubled > 0);
   });
 
-  t.test('a login that a failover has lost on both sides is repeated once, and loses nothing', async (t) => {
+  t.test('a login that a failover lost on both sides loses nothing when it is repeated', async (t) => {
     await afterEachStep(t, ['customer', 'session'], async (world, other, when) => {
       t.equal(await login(other, world.ids.toThis), true);
       for (const who of [world.customer, world.session]) t.same(await world.see(other, who), ALL, when);
     });
   });
 
-  t.test('a merge that a failover has kept is not repeated: a count that was reset stays 0', async (t) => {
+  t.test('a merge that a failover kept is not repeated: a reset count stays 0', async (t) => {
     const world = await startMerge(t);
     t.equal(await login(world.server, world.ids.toThis), true);
     await world.server.visitors.enter('reset', world.session, true, HANDLE);
@@ -196,7 +192,7 @@ t.test('a failover', async (t) => {
     t.match(await world.see(other, world.customer), { count: 0 });
   });
 
-  t.test('an erasure that a failover has lost at the merged session brings nothing back', async (t) => {
+  t.test('an erasure that a failover lost at the merged session brings nothing back', async (t) => {
     const world = await startMerge(t);
     await login(world.server, world.ids.toThis);
     const forget = await world.remember('session');
@@ -213,26 +209,29 @@ t.test('a failover', async (t) => {
     );
   });
 
-  t.test('a plain link that a failover has lost, or its note, is repaired by the next request', async (t) => {
-    for (const whose of ['customer', 'session'] as const) {
-      const world = await startWorld(t);
-      await world.visit(world.customer, 2);
-      const forget = await world.remember(whose);
-      await login(world.server, world.ids.toThis);
-      await forget();
-      const other = await world.anew();
-      for (const server of [other, world.server]) {
-        await server.visitors.enter('visit', world.session, true, HANDLE);
-        await login(server, world.ids.toThis);
+  t.test(
+    'a failover that loses a link without a merge, or its member, is repaired by the next request',
+    async (t) => {
+      for (const whose of ['customer', 'session'] as const) {
+        const world = await startWorld(t);
+        await world.visit(world.customer, 2);
+        const forget = await world.remember(whose);
+        await login(world.server, world.ids.toThis);
+        await forget();
+        const other = await world.anew();
+        for (const server of [other, world.server]) {
+          await server.visitors.enter('visit', world.session, true, HANDLE);
+          await login(server, world.ids.toThis);
+        }
+        for (const server of [other, world.server])
+          for (const who of [world.customer, world.session])
+            t.match(await world.see(server, who), { count: 4 }, whose);
       }
-      for (const server of [other, world.server])
-        for (const who of [world.customer, world.session])
-          t.match(await world.see(server, who), { count: 4 }, whose);
-    }
-  });
+    },
+  );
 
   t.test(
-    'a move that a failover has lost leaves the session with its first customer, and can be repeated',
+    'a move that a failover lost leaves the session with one of its customers, and can be repeated',
     async (t) => {
       for (const whose of ['customer', 'session'] as const) {
         const world = await startMerge(t);

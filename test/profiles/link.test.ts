@@ -30,10 +30,10 @@ const eventLine = (profileId: string) =>
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
-  // Sees none of the links being made; its cache is cold at first and warm from then on.
+  // A second server, which makes none of the links: its cache is cold first, then warm.
   const other = await startApp(t, redis, { prefix: app.prefix });
 
-  /** From now on both ids are this profile with this count, for both servers, first look and second. */
+  /** Both ids lead to this profile with this count, on both servers, with cold and with warm caches. */
   const areOne = async (t: Test, ids: Required<Ids>, profileId: string, count: number) => {
     const { customerId, sessionId } = ids;
     let expected = count;
@@ -46,7 +46,7 @@ eachRedis(t, async (t, redis) => {
     }
   };
 
-  t.test('customer unknown, session unknown: one new profile, both point to it', async (t) => {
+  t.test('a login of two unknown ids creates one profile for both', async (t) => {
     const ids = { customerId: 'c1', sessionId: 's1' };
     const before = await read(app, ids);
     const { profileId, count } = await visit(app, ids);
@@ -54,7 +54,7 @@ eachRedis(t, async (t, redis) => {
     await areOne(t, ids, profileId, 1);
   });
 
-  t.test("customer known, session unknown: the session points to the customer's profile", async (t) => {
+  t.test('a login of an unknown session leads it to the profile of its known customer', async (t) => {
     const ids = { customerId: 'c2', sessionId: 's2' };
     const { profileId } = await visit(app, { customerId: 'c2' });
     t.same(await visit(app, ids), { profileId, count: 2 });
@@ -78,7 +78,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('the same profile: nothing', async (t) => {
+  t.test('a login of a session that is linked to this customer changes nothing', async (t) => {
     const ids = { customerId: 'c4', sessionId: 's4' };
     const { profileId } = await visit(app, ids);
     const before = await app.dump();
@@ -88,15 +88,18 @@ eachRedis(t, async (t, redis) => {
     t.same(visitors(after), visitors(before));
   });
 
-  t.test("both known, the session no customer's: counts are added, the old id resolves", async (t) => {
-    const ids = { customerId: 'c5', sessionId: 's5' };
-    const { profileId } = await visit(app, { customerId: 'c5' });
-    for (let i = 0; i < 3; i++) await visit(other, { sessionId: 's5' });
-    t.same(await visit(app, ids), { profileId, count: 5 });
-    await areOne(t, ids, profileId, 5);
-  });
+  t.test(
+    'a login of a guest with a known customer adds the counts, and leads the session to the customer',
+    async (t) => {
+      const ids = { customerId: 'c5', sessionId: 's5' };
+      const { profileId } = await visit(app, { customerId: 'c5' });
+      for (let i = 0; i < 3; i++) await visit(other, { sessionId: 's5' });
+      t.same(await visit(app, ids), { profileId, count: 5 });
+      await areOne(t, ids, profileId, 5);
+    },
+  );
 
-  t.test("the session another customer's: it moves, and nothing is merged", async (t) => {
+  t.test("a login of another customer's session moves it, and merges nothing", async (t) => {
     const [mine, theirs] = [
       { customerId: 'c6', sessionId: 's6' },
       { customerId: 'c7', sessionId: 's6' },
@@ -107,23 +110,26 @@ eachRedis(t, async (t, redis) => {
     t.equal(second.count, 1);
     await areOne(t, theirs, second.profileId, 1);
     t.same(await read(other, { customerId: 'c6' }), { profileId: first.profileId, count: 1 });
-    // A server that saw the first two as one, and the session move, sees it move back.
+    // A server that has cached both links sees the session move back.
     for (const ids of [mine, mine, { ...mine, customerId: 'c8' }, mine]) await visit(app, ids);
     t.match(await read(other, { sessionId: 's6' }), { profileId: first.profileId });
   });
 
-  t.test("a read that names a customer and another customer's session is the customer's", async (t) => {
-    await visit(app, { sessionId: 's14' });
-    const { profileId } = await visit(app, { customerId: 'c14', sessionId: 's14' });
-    for (const server of [app, other]) {
-      const read15 = await read(server, { customerId: 'c15', sessionId: 's14' });
-      t.not(read15.profileId, profileId);
-      t.equal(read15.count, 0);
-      t.same(await read(server, { customerId: 'c14', sessionId: 's14' }), { profileId, count: 2 });
-    }
-  });
+  t.test(
+    "a read that names a customer and another customer's session returns the customer's count",
+    async (t) => {
+      await visit(app, { sessionId: 's14' });
+      const { profileId } = await visit(app, { customerId: 'c14', sessionId: 's14' });
+      for (const server of [app, other]) {
+        const read15 = await read(server, { customerId: 'c15', sessionId: 's14' });
+        t.not(read15.profileId, profileId);
+        t.equal(read15.count, 0);
+        t.same(await read(server, { customerId: 'c14', sessionId: 's14' }), { profileId, count: 2 });
+      }
+    },
+  );
 
-  t.test('a customer stays known when a session takes all its counts away', async (t) => {
+  t.test('a customer stays known after its session has reset all counts', async (t) => {
     const { profileId } = await visit(app, { customerId: 'c9' });
     await visit(app, { customerId: 'c9', sessionId: 's9' });
     await app.shop.reset({ sessionId: 's9' }, 'x');
@@ -132,7 +138,7 @@ eachRedis(t, async (t, redis) => {
     t.same(both, { profileId, count: 2 });
   });
 
-  t.test('a session stays known when its customer takes all their counts away', async (t) => {
+  t.test('a session stays known after its customer has reset all counts', async (t) => {
     await visit(app, { sessionId: 's11' });
     const { profileId } = await visit(app, { customerId: 'c11', sessionId: 's11' });
     await app.shop.reset({ customerId: 'c11' }, 'x');
@@ -141,7 +147,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    "an event is the present customer's, also through a server that has seen neither login nor move",
+    "an event belongs to the session's present customer, even through a server that saw neither login nor move",
     async (t) => {
       const ids = { customerId: 'c12', sessionId: 's12' };
       const { profileId } = await visit(app, { customerId: 'c12' });
@@ -184,7 +190,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a merged session that moves away and back opens its first profile again', async (t) => {
+  t.test('a merged session that moves away and back leads to its first profile again', async (t) => {
     const [first, second] = [
       { customerId: 'c20', sessionId: 's20' },
       { customerId: 'c21', sessionId: 's20' },
@@ -256,7 +262,7 @@ eachRedis(t, async (t, redis) => {
   );
 
   t.test(
-    'every write extends a link without a merge, and the link of a merged session never ends',
+    'every write extends a link without a merge, and the link of a merged session never expires',
     async (t) => {
       const guestsS = 30 * 24 * 60 * 60;
       const prefix = `kept-${redis.urls.length}`;
@@ -286,7 +292,7 @@ eachRedis(t, async (t, redis) => {
         ['a login', (by) => login(by, plain)],
       ] as const satisfies readonly (readonly [string, (by: Server) => Promise<unknown>])[]) {
         await shortly();
-        // Remembers nothing: neither the link nor that it was extended.
+        // Its caches are empty: it knows neither the link nor its extension.
         const fresh = await startServer(t, redis, prefix, { guestsS });
         t.equal((await fresh.visitors.readAll(linked, ['x'])).profileId, server.locator.profileOf('c:c'));
         t.equal(await daysLeft(), 1, 'a read extends nothing');

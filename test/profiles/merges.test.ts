@@ -24,17 +24,17 @@ import {
 } from '../wishlist/fixtures.js';
 
 const FULL = process.env['FAULTS'] === 'full';
-/** Of a session: three pages each. A page has 500. */
+/** Products and items of the session: three pages each, of at most 500. */
 const PRODUCTS = 1_300;
 const ITEMS = 1_200;
-/** Of a customer, half of them the session's, too. */
+/** Products and items of the customer; the session has half of them, too. */
 const OWN = 100;
 
 type Fields = Readonly<Record<string, string | number>>;
 
 function itemsOf(from: number, to: number, owner: string): Record<string, string> {
   const items: Record<string, string> = {};
-  // The higher, the newer.
+  // A higher index is newer.
   for (let i = from; i < to; i++)
     items[`${i}:`] = storedItem(
       `${owner}-${i}`,
@@ -116,8 +116,8 @@ eachRedis(t, async (t, redis) => {
           t.same(await contentIn(other, customer), expected, `ended after step ${step}`);
           const link = await other.locator.stateOf(`s:${visitor.ids.sessionId}`);
           t.match(link, { customer, state: 'merged' });
-          const told = (await shownMerges(redis, prefix)).filter(([from]) => from === session);
-          t.same(told, [[session, customer]], 'analysts see one merge');
+          const merges = (await shownMerges(redis, prefix)).filter(([from]) => from === session);
+          t.same(merges, [[session, customer]], 'analysts see one merge');
         },
       };
     });
@@ -160,28 +160,31 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a merge beyond the limits keeps the same, although its server ends after any step', async (t) => {
-    const options = { limits: { products: 700, items: 700 } };
-    const [server, other] = await startTwo(t, redis, nextPrefix(), options);
-    const items = { ...Object.fromEntries(Object.entries(OF_GUEST).slice(ITEMS - 650)), ...OWN_ITEMS };
-    const sum = sumOf(COUNTS, OWN_COUNTS);
-    await atEachStep(async (step) => {
-      const { visitor, customer } = await begin(other);
-      return {
-        server,
-        act: () => login(server, visitor.ids),
-        check: async () => {
-          await login(other, visitor.ids);
-          const found = await contentIn(other, customer);
-          t.same([found.items, found.bytes], [items, bytesOf(items)], `ended after step ${step}`);
-          const counts = Object.entries(found.counts);
-          t.equal(counts.length, 700);
-          t.same(Object.fromEntries(counts.map(([handle]) => [handle, sum[handle]])), found.counts);
-          for (const handle of Object.keys(OWN_COUNTS)) t.ok(handle in found.counts, handle);
-        },
-      };
-    });
-  });
+  t.test(
+    'a merge beyond the limits keeps the same items, even if its server ends after any step',
+    async (t) => {
+      const options = { limits: { products: 700, items: 700 } };
+      const [server, other] = await startTwo(t, redis, nextPrefix(), options);
+      const items = { ...Object.fromEntries(Object.entries(OF_GUEST).slice(ITEMS - 650)), ...OWN_ITEMS };
+      const sum = sumOf(COUNTS, OWN_COUNTS);
+      await atEachStep(async (step) => {
+        const { visitor, customer } = await begin(other);
+        return {
+          server,
+          act: () => login(server, visitor.ids),
+          check: async () => {
+            await login(other, visitor.ids);
+            const found = await contentIn(other, customer);
+            t.same([found.items, found.bytes], [items, bytesOf(items)], `ended after step ${step}`);
+            const counts = Object.entries(found.counts);
+            t.equal(counts.length, 700);
+            t.same(Object.fromEntries(counts.map(([handle]) => [handle, sum[handle]])), found.counts);
+            for (const handle of Object.keys(OWN_COUNTS)) t.ok(handle in found.counts, handle);
+          },
+        };
+      });
+    },
+  );
 
   t.test('a merge at the limits leaves room for the request that causes it', async (t) => {
     const app = await startApp(t, redis, { env: { MAX_ITEMS: '1', MAX_PRODUCTS: '1' } });
@@ -206,7 +209,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'a login of a customer with 10,000 sessions links nothing, and the session stays a guest’s',
+    'a login of a customer with 10,000 sessions links nothing, and the session stays a guest',
     async (t) => {
       const app = await startApp(t, redis);
       const server = await startServer(t, redis, app.prefix, { buckets: 16_384 });
@@ -224,14 +227,14 @@ eachRedis(t, async (t, redis) => {
       t.equal(await server.locator.stateOf('s:not-linked'), 'guest');
       t.ok(Number(await app.figure('sessions_not_linked_total')) >= 2);
       t.equal(await app.shop.count({ sessionId: 'linked' }), 2, 'a linked one stays');
-      // A failover loses its note.
+      // As if a failover had lost its member.
       await client.hdel(members, server.locator.profileOf('s:linked'));
       await client.hset(members, '0.sone-more', '1.x known s:one-more\n');
       t.match(await app.shop.visit({ sessionId: 'linked' }), { count: 3 });
     },
   );
 
-  t.test('a full stream locks no visitor out: merges, visits and reads go on', async (t: Test) => {
+  t.test('merges, visits and reads go on while the event stream is full', async (t: Test) => {
     const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
     await full.shop.visit(CUSTOMER);
     await full.shop.visit({ sessionId: 's' });
@@ -248,7 +251,7 @@ eachRedis(t, async (t, redis) => {
     t.same(origins, ['merge'], 'analysts see the merge all the same');
   });
 
-  t.test('a merge that is completed late keeps the session’s data for ten minutes more', async (t) => {
+  t.test("a merge completed late keeps the session's data for ten more minutes", async (t) => {
     const [server, other] = await startTwo(t, redis, nextPrefix());
     const { guest, ids } = newVisitor();
     await add(server, guest, '1');
@@ -257,7 +260,7 @@ eachRedis(t, async (t, redis) => {
     await t.rejects(login(server, ids));
     server.recover();
     const { id } = (await other.locator.stateOf(`s:${ids.sessionId}`)) as Link;
-    // It began 20 minutes ago.
+    // As if the merge had begun 20 minutes ago.
     const [old, { keys, client }] = [`${Number.parseInt(id, 10) - 20 * 60_000}.old`, other.store];
     for (const [key, field] of [
       [keys.counts(session), ''],
@@ -275,12 +278,12 @@ eachRedis(t, async (t, redis) => {
       await resume(other);
       t.match(await other.locator.stateOf(`s:${ids.sessionId}`), { customer, state: 'merged' });
       t.equal(await client.exists(keys.items(session)), isKept, `${minutes} minutes later`);
-      // Resume looks at the customer once more when the ten minutes are over, and needs them.
+      // After the ten minutes, resume reads the customer once more, and needs the session's data.
       if (isKept === 1) t.ok((await client.pttl(keys.items(session))) > 15 * 60_000);
     }
   });
 
-  t.test('a merge that is not completed within 30 days frees its session', async (t) => {
+  t.test('a merge that is incomplete after 30 days frees its session', async (t) => {
     const [server, other] = await startTwo(t, redis, nextPrefix());
     const { guest, ids } = newVisitor();
     await add(server, guest, '1');
@@ -355,7 +358,7 @@ t.test('a large merge takes many short steps, and other visitors are answered du
   t.equal(new Set((await app.shop.items(CUSTOMER)).map(({ itemId }) => itemId)).size, saved);
   t.ok(parseItem((await client.hget(keys.items(customer), '1:')) as string));
 
-  // The mark of a guest without counts is not a customer's.
+  // The field `registered` of a guest without counts is not copied to the customer.
   const made = await app.shop.event({ sessionId: 'registered' });
   t.equal(await client.hget(keys.profile(made.profileId), 'registered'), '1');
   const both = { ...CUSTOMER, sessionId: 'registered' };

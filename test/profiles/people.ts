@@ -24,7 +24,7 @@ export function newNames() {
 export type Names = ReturnType<typeof newNames>;
 type Who = Names['session'];
 
-/** Each visits a product of its own once, and saves it. */
+/** Session and customers; each visits and saves one product of its own. */
 const OWN = ['s', 'c', 'd'] as const;
 export type Own = (typeof OWN)[number];
 

@@ -36,7 +36,7 @@ t.test("a session's state alone decides whether a login links, merges, finishes 
   }
 });
 
-t.test('names of identities differ where identities do, and fit a listpack', async (t) => {
+t.test('two identities never have the same name, and every name fits a listpack', async (t) => {
   const id = fc.string({ minLength: 1, maxLength: 255 });
   fc.assert(
     fc.property(id, id, (a, b) => {
@@ -52,7 +52,7 @@ t.test('names of identities differ where identities do, and fit a listpack', asy
   t.not(identityName('s', 'C:x'), identityName('c', 'x'));
 });
 
-t.test('a profile id names its bucket and who made it, and depends on the salt', async (t) => {
+t.test('a profile id names its bucket and its kind, and depends on the salt', async (t) => {
   const ids = createProfileIds('a'.repeat(64), 100);
   const made = Array.from({ length: 2_000 }, (_, i) => ids.of(`s:${i}`));
   const wrong = made.filter((id) => !/^[0-9a-z]{1,2}\.s[A-Za-z0-9_-]{16}$/.test(id));
@@ -87,12 +87,12 @@ t.test('every key has the prefix, the hash tag of its profile, and a name of its
   for (const { events, eventsState, eventsDead } of [keys, keys.visits]) {
     for (const keyOf of [events, eventsState, eventsDead]) {
       t.equal(slotOf(keyOf(0)), slotOf(keys.meta), 'at the node of meta');
-      t.equal(slotOf(keyOf(3)), slotOf(keys.nodeMarker(3)), 'beside a mark');
+      t.equal(slotOf(keyOf(3)), slotOf(keys.nodeMarker(3)), 'beside a marker');
     }
   }
 });
 
-t.test('every key of a guest expires with the others', async (t) => {
+t.test('retain.lua expires every kind of key that a guest has', async (t) => {
   const [, inLua = ''] = /GUEST_KINDS = \{(.*?)\}/.exec(loadScript('profiles/storeFacts').source) ?? [];
   t.same([...inLua.matchAll(/'(\w)'/g)].map(([, kind]) => kind).sort(), [...PROFILE_KINDS].sort());
 });

@@ -37,7 +37,7 @@ t.test('batches over a connection that fails', async (t) => {
     }
   });
 
-  t.test('a batch of many whose reply is lost answers each of its requests as it would have', async (t) => {
+  t.test('a batch whose reply is lost answers each of its requests with its own count', async (t) => {
     for (let round = 1; round <= 5; round++) {
       proxy.cutReplyAfter(round * 100, callOf('visits/countVisits'));
       const answers = await Promise.all(
@@ -67,7 +67,7 @@ t.test('batches over a connection that fails', async (t) => {
     t.equal(await direct.hget(eventsState(0), 'events'), '6');
   });
 
-  t.test('connections cut at any moment: what is acknowledged is counted once', async (t) => {
+  t.test('an acknowledged visit is counted once, whenever its connection is cut', async (t) => {
     let acknowledged = 0;
     let sent = 0;
     let cutting = true;
@@ -111,7 +111,7 @@ t.test('a batcher', async (t) => {
   const onError = (error: Error) => t.fail(error.message);
   const store = await openStore(t, redis, { keyPrefix: 'b', buckets: 16, onError });
 
-  t.test('operations of one turn are one call, each answered with its own', async (t) => {
+  t.test('operations of one tick are one call, and each gets its own reply', async (t) => {
     const sizes: number[] = [];
     const batcher = store.batcher(ECHOED, (size) => sizes.push(size));
     const runAll = (...lines: string[]) => Promise.all(lines.map((line) => batcher.run({ line })));
@@ -123,7 +123,7 @@ t.test('a batcher', async (t) => {
     await batcher.close();
   });
 
-  t.test('a large turn is cut into batches of 512', async (t) => {
+  t.test('a tick of more than 512 operations is cut into batches of 512', async (t) => {
     const sizes: number[] = [];
     const batcher = store.batcher(ECHOED, (size) => sizes.push(size));
     await Promise.all(Array.from({ length: 3_000 }, (_, i) => batcher.run({ line: `c${i}` })));
@@ -132,7 +132,7 @@ t.test('a batcher', async (t) => {
     await batcher.close();
   });
 
-  t.test('at 20,000 operations waiting new ones are refused, and the others are done', async (t) => {
+  t.test('beyond 20,000 waiting operations new ones are refused, and the others are done', async (t) => {
     const batcher = store.batcher(ECHOED);
     const all = Array.from({ length: 20_100 }, (_, i) => batcher.run({ line: `e${i}` }));
     const settled = await Promise.allSettled(all);
@@ -161,7 +161,7 @@ t.test('a batch', async (t) => {
       ...more,
     });
   const batcher = batcherOf({ ...LINES, writes: ({ line }) => line.includes('write') });
-  t.test('that Redis calls late although it was not has its deadline computed anew', async (t) => {
+  t.test('a batch that Redis wrongly calls late gets a new deadline', async (t) => {
     // A clock that was set since it was measured: this one says that it is 1970.
     const { clock } = health.nodeOf(0) as RedisNode;
     await clock.measure({ time: async () => [0, 0] } as never);
@@ -170,7 +170,7 @@ t.test('a batch', async (t) => {
     t.ok(clock.at(performance.now()) > Date.UTC(2020), 'the clock was asked again');
   });
 
-  t.test('that mixes reads and writes is numbered, and so applied once', async (t) => {
+  t.test('a batch of reads and writes is numbered, and so applied once', async (t) => {
     proxy.cutReplyAfter(0, callOf('events/appendEvents'));
     const answers = await Promise.all(['m-read', 'm-write', 'm-read'].map((op) => batcher.run({ line: op })));
     t.same(answers, [1, 1, 1]);
@@ -180,7 +180,7 @@ t.test('a batch', async (t) => {
     t.equal(await direct.exists(channel), 1, 'it has a number, and so a record');
   });
 
-  t.test('that meets a demoted Redis waits for the new primary', async (t) => {
+  t.test('a batch sent to a demoted Redis waits for the new primary', async (t) => {
     await direct.replicaof('127.0.0.1', await freePort());
     const answer = batcher.run({ line: 'd-write' });
     await sleep(300);
@@ -189,58 +189,64 @@ t.test('a batch', async (t) => {
     t.same(await linesOf(direct, 'd'), ['d-write']);
   });
 
-  t.test('what waits until its deadline is refused, and counts as waiting no more', async (t) => {
-    const timeoutMs = 300;
-    const stall = () => {
-      const until = performance.now() + timeoutMs + 50;
-      while (performance.now() < until);
-    };
+  t.test(
+    'an operation that waits until its deadline is refused, and no longer counts as waiting',
+    async (t) => {
+      const timeoutMs = 300;
+      const stall = () => {
+        const until = performance.now() + timeoutMs + 50;
+        while (performance.now() < until);
+      };
 
-    t.test('in a turn that takes longer than that, and closing does not wait for it', async (t) => {
-      const batcher = batcherOf(LINES, { timeoutMs, maxPending: 10_000 });
-      const late = t.rejects(batcher.run({ line: 'late' }), { code: 'unavailable' });
-      const closed = batcher.close();
-      stall();
-      await late;
-      await closed;
-      t.equal(await direct.exists('b:{l}:stream'), 0, 'nothing was done');
-    });
+      t.test(
+        'an operation is refused if its tick outlasts its deadline, and closing does not wait for it',
+        async (t) => {
+          const batcher = batcherOf(LINES, { timeoutMs, maxPending: 10_000 });
+          const late = t.rejects(batcher.run({ line: 'late' }), { code: 'unavailable' });
+          const closed = batcher.close();
+          stall();
+          await late;
+          await closed;
+          t.equal(await direct.exists('b:{l}:stream'), 0, 'nothing was done');
+        },
+      );
 
-    t.test('while all channels are busy', async (t) => {
-      const batcher = batcherOf(LINES, { timeoutMs, maxPending: 10_000 });
-      await direct.client('PAUSE', 60_000, 'WRITE');
-      const all = Array.from({ length: 4 * 512 + 10 }, (_, i) => batcher.run({ line: `l${i}` }));
-      stall();
-      const settled = await Promise.allSettled(all);
-      t.ok(settled.every((one) => one.status === 'rejected' && one.reason.code === 'unavailable'));
-      t.equal(batcher.pending, 0);
-      await direct.client('UNPAUSE');
-    });
-  });
+      t.test('an operation is refused if all sender channels are busy until its deadline', async (t) => {
+        const batcher = batcherOf(LINES, { timeoutMs, maxPending: 10_000 });
+        await direct.client('PAUSE', 60_000, 'WRITE');
+        const all = Array.from({ length: 4 * 512 + 10 }, (_, i) => batcher.run({ line: `l${i}` }));
+        stall();
+        const settled = await Promise.allSettled(all);
+        t.ok(settled.every((one) => one.status === 'rejected' && one.reason.code === 'unavailable'));
+        t.equal(batcher.pending, 0);
+        await direct.client('UNPAUSE');
+      });
+    },
+  );
 });
 
 const TIMEOUT_MS = 60_000;
 const CHANNELS = 4;
-/** By how much the clock of this process is ahead of the real one: minutes pass in a moment. */
+/** How far this process's clock is ahead, so that minutes pass in a moment. */
 let ahead = 0;
 const now = performance.now.bind(performance);
 performance.now = () => now() + ahead;
 const NODE = 'node:1';
 const { name, source } = LINES.script;
-/** All of them in one stream; a script for a node gets flags of its own. */
+/** All lines in one stream, without the script's flags: a script for a node gets flags of its own. */
 const ONE_STREAM: typeof LINES = {
   ...LINES,
   script: scriptOf(name, source.replace(/^#!.*\n/, '')),
   tag: () => 'a',
   mixesTags: true,
 };
-t.test('an operation that is late', async (t) => {
+t.test('a late operation', async (t) => {
   const redis = await startTestRedis(t);
   const { client, health, keys } = await openHealth(t, redis.url, TIMEOUT_MS);
   const sender = new Sender(health, 0);
   t.beforeEach(() => client.del('b:{a}:stream', 'b:{a}:state'));
 
-  /** Batches of the test's batcher that are on their way, or were. */
+  /** Batches that the test's batcher has sent. */
   let sent = 0;
   /** A batcher whose calls wait for `hold` before each goes to Redis. */
   const heldBatcher = (hold: (batch: number) => unknown, isCluster = false, addressOf = () => '') => {
@@ -266,7 +272,7 @@ t.test('an operation that is late', async (t) => {
       () => 'applied',
       ({ code }) => code,
     );
-  const occupyLanes = async (batcher: Batcher<Line, unknown>) => {
+  const occupyChannels = async (batcher: Batcher<Line, unknown>) => {
     const busy = [];
     for (let channel = 0; channel < CHANNELS; channel++) {
       const before = sent;
@@ -275,7 +281,7 @@ t.test('an operation that is late', async (t) => {
     }
     return busy;
   };
-  /** Sets our clock ahead, until what was born then has had this share of its time. */
+  /** Sets the clock ahead so that an operation begun at `born` has used this share of its time-out. */
   const growOld = async (born: number, share: number) => {
     ahead = Math.max(ahead, born + TIMEOUT_MS * share + 1 - now());
     await health.nodeOf(0)?.clock.measure(client);
@@ -288,10 +294,10 @@ t.test('an operation that is late', async (t) => {
     await batcher.close();
   };
 
-  t.test('is refused on its own; younger ones that waited with it are applied', async (t) => {
+  t.test('a late operation is refused alone, and younger ones that waited with it are applied', async (t) => {
     const [released, release] = later<void>();
     const batcher = heldBatcher((batch) => (batch < CHANNELS ? released : undefined));
-    const busy = await occupyLanes(batcher);
+    const busy = await occupyChannels(batcher);
     const born = performance.now();
     const old = outcomeOf(batcher, 'old');
     await growOld(born, 0.85);
@@ -302,11 +308,11 @@ t.test('an operation that is late', async (t) => {
     t.equal(sent, CHANNELS + 1, 'Redis was not asked for what it would refuse');
   });
 
-  t.test('does not take younger ones down when Redis is slow, too', async (t) => {
+  t.test('a late operation does not take younger ones down if Redis is slow', async (t) => {
     const [released, release] = later<void>();
     const [awake, wake] = later<void>();
     const batcher = heldBatcher((batch) => (batch < CHANNELS ? released : awake));
-    const busy = await occupyLanes(batcher);
+    const busy = await occupyChannels(batcher);
     const born = performance.now();
     const old = outcomeOf(batcher, 'old');
     await growOld(born, 0.5);
@@ -318,7 +324,7 @@ t.test('an operation that is late', async (t) => {
     await expectOldRefused(t, batcher, old, young);
   });
 
-  t.test('and is sent again for want of a stream keeps its deadline', async (t) => {
+  t.test('an operation that is sent again because its stream is missing keeps its deadline', async (t) => {
     const [released, release] = later<void>();
     const [moved, move] = later<number>();
     let address: string | undefined = NODE;
@@ -331,7 +337,7 @@ t.test('an operation that is late', async (t) => {
     const old = outcomeOf(batcher, 'old');
     await until('it is sent', () => sent === 1);
     address = undefined;
-    const busy = await occupyLanes(batcher);
+    const busy = await occupyChannels(batcher);
     await growOld(born, 0.5);
     const young = outcomeOf(batcher, 'young');
     move(LUA.NO_STREAM);

@@ -1,4 +1,5 @@
-// What tests of batches share: lines appended to one stream, by a script that there is, and what a batcher needs to send them.
+// Helpers for tests of batches: a format that appends lines by an existing script, and what a batcher needs
+// to send them.
 
 import type { Test } from 'tap';
 import type { Batched, BatchFormat } from '../../src/redis/batch-calls.js';

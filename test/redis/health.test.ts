@@ -34,7 +34,7 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
   return { store, errors, write, isServed };
 }
 const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
-t.test('a replica counts while it is online and acknowledges the writes of its master in time', async (t) => {
+t.test('a replica counts if it is online and acknowledges the writes of its master in time', async (t) => {
   let now = 0;
   const replicas = new Replicas(1, () => now);
   const read = (...lines: string[]) => {
@@ -76,19 +76,19 @@ t.test('a node of a cluster', async (t) => {
   const tagAt = (node: number) => {
     for (let n = 0; ; n++) if (holder(slotOf(`{t${n}}`)) === node) return `t${n}`;
   };
-  const marksOf = async (node: number) => (await nodes[node]?.keys(`${PREFIX}:*:marker`)) as string[];
+  const markersOf = async (node: number) => (await nodes[node]?.keys(`${PREFIX}:*:marker`)) as string[];
 
-  t.test('has a mark, and the node of meta needs none', async (t) => {
-    const counts = await Promise.all(nodes.map(async (_, i) => (await marksOf(i)).length));
+  t.test('each node of a cluster has a marker, except the node of meta', async (t) => {
+    const counts = await Promise.all(nodes.map(async (_, i) => (await markersOf(i)).length));
     t.equal(counts.splice(metaNode, 1)[0], 0);
     t.same(counts, [1, 1]);
     const second = await open(t, cluster);
     await until('served', () => second.isServed(tagAt(emptied)));
     second.store.close();
-    t.equal((await marksOf(emptied)).length, 1, 'another process uses the same');
+    t.equal((await markersOf(emptied)).length, 1, 'another process uses the same');
   });
 
-  t.test('has its mark named again where a failover of the node of meta has forgotten it', async (t) => {
+  t.test('node markers are named in meta again after a failover has lost their names', async (t) => {
     const named = async () =>
       (await store.client.hkeys(META)).filter((name) => name.startsWith('marker:')).sort();
     const names = await named();
@@ -98,9 +98,9 @@ t.test('a node of a cluster', async (t) => {
     t.same(await named(), names);
   });
 
-  t.test('is emptied: its slots are refused, the others served', async (t) => {
-    const [mark = ''] = await marksOf(emptied);
-    const kept = (await nodes[emptied]?.hgetall(mark)) as Record<string, string>;
+  t.test('the slots of an emptied node are refused, and other nodes are served', async (t) => {
+    const [marker = ''] = await markersOf(emptied);
+    const kept = (await nodes[emptied]?.hgetall(marker)) as Record<string, string>;
     await nodes[emptied]?.flushall();
     await until('refused', async () => !(await isServed(tagAt(emptied))));
     await until('another node is served', () => isServed(tagAt(metaNode)));
@@ -111,37 +111,37 @@ t.test('a node of a cluster', async (t) => {
     const late = await open(t, cluster);
     t.notOk(await late.isServed(tagAt(emptied)), 'a process that starts now refuses them, too');
     t.equal(losses(late.errors).length, 1);
-    t.same(await nodes[emptied]?.keys('*'), [], 'and makes no mark anew');
+    t.same(await nodes[emptied]?.keys('*'), [], 'and makes no marker anew');
     late.store.close();
 
-    await nodes[emptied]?.hset(mark, kept);
+    await nodes[emptied]?.hset(marker, kept);
     await until('served', () => isServed(tagAt(emptied)));
     await ping(store);
   });
 
-  t.test('is emptied, and its loss accepted: its mark is not named any more', async (t) => {
-    const [mark = ''] = await marksOf(emptied);
+  t.test('an emptied node whose loss is accepted is served again, with another marker', async (t) => {
+    const [marker = ''] = await markersOf(emptied);
     await nodes[emptied]?.flushall();
     await until('refused', async () => !(await isServed(tagAt(emptied))));
-    const tag = /{(.*)}/.exec(mark)?.[1] as string;
+    const tag = /{(.*)}/.exec(marker)?.[1] as string;
     t.equal(await nodes[metaNode]?.hdel(META, `marker:${tag}`), 1);
     await until('served', () => isServed(tagAt(emptied)));
-    t.equal((await marksOf(emptied)).length, 1, 'it has another mark');
+    t.equal((await markersOf(emptied)).length, 1, 'it has another marker');
   });
 
-  t.test("gives its mark's slot away: it is not lost, and gets another mark", async (t) => {
-    const [mark = ''] = await marksOf(emptied);
-    const slot = slotOf(mark);
+  t.test("a node that gives its marker's slot away is not lost, and gets another marker", async (t) => {
+    const [marker = ''] = await markersOf(emptied);
+    const slot = slotOf(marker);
     await slots.move(slot, emptied, metaNode);
     const before = losses(errors).length;
-    await until('another mark', async () => (await marksOf(emptied)).length === 1);
-    t.not((await marksOf(emptied))[0], mark);
+    await until('another marker', async () => (await markersOf(emptied)).length === 1);
+    t.not((await markersOf(emptied))[0], marker);
     await until('served', () => isServed(tagAt(emptied)));
-    t.equal(losses(errors).length, before, 'no loss was told');
+    t.equal(losses(errors).length, before, 'no loss was reported');
     await ping(store);
   });
 
-  t.test('that has meta is emptied: everything is refused', async (t) => {
+  t.test('everything is refused if the node of meta is emptied', async (t) => {
     const meta = (await nodes[metaNode]?.hgetall(META)) as Record<string, string>;
     await nodes[metaNode]?.flushall();
     await until('refused', async () => !(await isServed(tagAt(emptied))));
@@ -158,14 +158,14 @@ t.test('a deployment', async (t) => {
   const client = connectTo(t, redis.url);
   const keys = createKeys('d');
 
-  t.test('is drawn at the first start and then the same for everybody', async (t) => {
+  t.test('a deployment is drawn at the first start, and is the same for every process', async (t) => {
     const opened = await Promise.all(Array.from({ length: 10 }, () => openDeployment(client, keys, {})));
     t.match(opened[0], { salt: /^[0-9a-f]{64}$/ });
     t.equal(new Set(opened.map(({ salt }) => salt)).size, 1);
     t.same(Object.keys(await client.hgetall(keys.meta)).sort(), ['salt', 'schema']);
   });
 
-  t.test('data of a newer schema is refused', async (t) => {
+  t.test('a start is refused if the data have a newer schema', async (t) => {
     await client.hset(keys.meta, 'schema', SCHEMA + 1);
     await t.rejects(openDeployment(client, keys, OPTIONS), {
       name: 'StartupError',
@@ -174,7 +174,7 @@ t.test('a deployment', async (t) => {
     await client.hset(keys.meta, 'schema', SCHEMA);
   });
 });
-t.test('a Redis that is frozen for a moment is waited for', async (t) => {
+t.test('a start waits for a Redis that is frozen for a moment', async (t) => {
   const redis = await startTestRedis(t);
   const pid = redis.pids[0] as number;
   process.kill(pid, 'SIGSTOP');
@@ -187,7 +187,7 @@ t.test('a Redis that is frozen for a moment is waited for', async (t) => {
 });
 t.test('a Redis Cluster', async (t) => {
   const cluster = await startTestCluster(t);
-  t.test('one of its URLs is enough', async (t) => {
+  t.test('one URL of a Redis Cluster is enough', async (t) => {
     const store = await Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) });
     t.equal(store.isOneServer, false);
     await ping(store);
@@ -196,7 +196,7 @@ t.test('a Redis Cluster', async (t) => {
 
   const nodes = connectToEach(t, cluster.urls);
 
-  t.test('the user of its URLs, percent-encoded, is asked as at every node', async (t) => {
+  t.test('the percent-encoded user of the URLs logs in at every node of a cluster', async (t) => {
     const rights = ['on', '>secret/@', 'allkeys', 'allchannels', 'allcommands'];
     for (const node of nodes) await node.call('ACL', 'SETUSER', 'sh@p', ...rights);
     const urls = cluster.urls.map((url) => url.replace('//', '//sh%40p:secret%2F%40@'));
@@ -211,7 +211,7 @@ t.test('a Redis Cluster', async (t) => {
   const states = () => Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'INFO'))));
   const breakIt = async () => {
     await until('it is not ok', async () => {
-      // Again and again: a message on its way may tell one of them who had it.
+      // Repeated, because gossip between the nodes may restore the slot's owner.
       for (const node of nodes) await node.call('CLUSTER', 'DELSLOTS', String(SLOT)).catch(() => {});
       return (await states()).every((info) => info.includes('cluster_state:fail'));
     });
@@ -223,7 +223,7 @@ t.test('a Redis Cluster', async (t) => {
   const open = (keyPrefix: string) =>
     Store.open({ ...OPTIONS, urls: cluster.urls, timeoutMs: 2_000, keyPrefix });
 
-  t.test('one that becomes ready in a moment is waited for', async (t) => {
+  t.test('a start waits for a Redis Cluster that becomes ready in a moment', async (t) => {
     await breakIt();
     const opening = open('moment');
     await sleep(500);
@@ -233,7 +233,7 @@ t.test('a Redis Cluster', async (t) => {
     t.equal(await store.call((client) => client.hexists(createKeys('moment').meta, 'salt')), 1);
   });
 
-  t.test('one that does not is told in a sentence', async (t) => {
+  t.test('a start fails with one sentence if a Redis Cluster does not become ready', async (t) => {
     await breakIt();
     await t.rejects(open('never'), {
       message: 'The Redis Cluster is not ready: its cluster_state is not ok.',

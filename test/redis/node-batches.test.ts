@@ -17,11 +17,11 @@ const BUCKETS = 60;
 const NODES = 3;
 const SLOTS = 16_384;
 const HANDLE = 'red-shoe';
-/** A key on the move is waited for, as Redis asks for (TRYAGAIN). */
+/** How long a slot stays half migrated: batches must wait, as Redis asks by TRYAGAIN. */
 const WHILE_MOVING_MS = 200;
 const MOVES = 12;
 const VISITS = 1_000;
-t.test('on a cluster', { timeout: 120_000 }, async (t) => {
+t.test('batches on a cluster', { timeout: 120_000 }, async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
@@ -53,10 +53,10 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     Promise.all(locations.map((location) => enter(location, kind)));
   const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
   const portOf = (node: number) => new URL(cluster.urls[node] as string).port;
-  const anElsewhere = (node: number) => (node + 1) % NODES;
+  const anotherNode = (node: number) => (node + 1) % NODES;
   const atNode = (node: number) => locations.filter((location) => location.node === node);
 
-  t.test('operations of one turn are one call for each node, whatever their slots', async (t) => {
+  t.test('operations of one tick are one call for each node, whatever their slots', async (t) => {
     const ones = locations.map(() => 1);
     t.same(await enterAll(), ones);
     t.equal(sizes.length, NODES);
@@ -64,7 +64,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     t.same(await enterAll('read'), ones, 'and so are reads');
   });
 
-  t.test('of a slot that has moved unknown to us, and moves on: done once, where its keys are', async (t) => {
+  t.test('an operation whose slot has moved, and migrates again, is done once', async (t) => {
     const [moved] = atNode(0) as [Location];
     const before = (await enter(moved, 'read')) as number;
     await move(moved.slot, 0, 1);
@@ -76,10 +76,10 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     await move(moved.slot, 1, 0);
   });
 
-  t.test('a batch whose answer is lost is done once while its record is on the move', async (t) => {
+  t.test('a batch whose reply is lost is done once while its record migrates', async (t) => {
     const at = slotOf(store.keys.events(store.streamAt(store.addressOf((locations[0] as Location).tag))));
     const [location] = atNode(nodeOf(at)).filter(({ slot }) => slot !== at) as [Location];
-    const [from, to] = [location.node, anElsewhere(location.node)];
+    const [from, to] = [location.node, anotherNode(location.node)];
     const before = (await enter(location, 'read')) as number;
     const [ours] = (store.client as Cluster)
       .nodes('master')
@@ -99,14 +99,14 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     await move(at, to, from);
   });
 
-  t.test("a linked session's visit waits until every key of its customer has moved", async (t) => {
+  t.test("a linked session's visit waits until every key of its customer has migrated", async (t) => {
     const [{ tag, slot }] = atNode(2) as [Location];
     const [profileId, session] = [`${tag}.c234567890123456`, '1.s1'];
     const { keys } = store;
     const from = nodes[2] as Redis;
     await from.hset(keys.members(profileId), session, '1.a known s:1\n');
     await from.hset(keys.counts(profileId), HANDLE, 7);
-    const to = anElsewhere(2);
+    const to = anotherNode(2);
     await startMove(slot, 2, to);
     await from.call('MIGRATE', '127.0.0.1', portOf(to), keys.members(profileId), 0, 5_000);
     const answer = batcher.run({
@@ -126,35 +126,40 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   });
 
   for (const kind of ['profile', 'items', 'members'] as const)
-    t.test(`of a guest whose key of ${kind} has moved: done once, when all have`, async (t) => {
-      const [stays, { tag, slot }] = atNode(2) as [Location, Location];
-      const { keys } = store;
-      const profileId = `${tag}.${kind}`;
-      const from = nodes[2] as Redis;
-      for (const keyOf of [keys.counts, keys.profile, keys.items, keys.members])
-        await from.hset(keyOf(profileId), HANDLE, 7);
-      await from.expire(keys.counts(profileId), 600); // as under another GUEST_RETENTION_DAYS: the next write corrects it
-      const before = (await enter(stays, 'read')) as number;
-      const to = anElsewhere(2);
-      await startMove(slot, 2, to);
-      await from.call('MIGRATE', '127.0.0.1', portOf(to), keys[kind](profileId), 0, 5_000);
-      const answers = Promise.allSettled([enter(stays), enter({ profileId }), enter(stays)]);
-      await sleep(WHILE_MOVING_MS);
-      await moveKeys(slot, 2, to);
-      await endMove(slot, to);
-      await allKnowTheEpoch();
-      const values = (await answers).map((one) => (one.status === 'fulfilled' ? one.value : `${one.reason}`));
-      t.same(values, [before + 1, 8, before + 2]);
-      t.equal(await nodes[to]?.ttl(keys.counts(profileId)), -1);
-      await move(slot, to, 2);
-    });
+    t.test(
+      `a visit of a guest whose key of ${kind} has migrated is done once, when all keys have`,
+      async (t) => {
+        const [stays, { tag, slot }] = atNode(2) as [Location, Location];
+        const { keys } = store;
+        const profileId = `${tag}.${kind}`;
+        const from = nodes[2] as Redis;
+        for (const keyOf of [keys.counts, keys.profile, keys.items, keys.members])
+          await from.hset(keyOf(profileId), HANDLE, 7);
+        await from.expire(keys.counts(profileId), 600); // as under another GUEST_RETENTION_DAYS: the next write corrects it
+        const before = (await enter(stays, 'read')) as number;
+        const to = anotherNode(2);
+        await startMove(slot, 2, to);
+        await from.call('MIGRATE', '127.0.0.1', portOf(to), keys[kind](profileId), 0, 5_000);
+        const answers = Promise.allSettled([enter(stays), enter({ profileId }), enter(stays)]);
+        await sleep(WHILE_MOVING_MS);
+        await moveKeys(slot, 2, to);
+        await endMove(slot, to);
+        await allKnowTheEpoch();
+        const values = (await answers).map((one) =>
+          one.status === 'fulfilled' ? one.value : `${one.reason}`,
+        );
+        t.same(values, [before + 1, 8, before + 2]);
+        t.equal(await nodes[to]?.ttl(keys.counts(profileId)), -1);
+        await move(slot, to, 2);
+      },
+    );
 
-  t.test('a reset of the last key of a slot on the move is done, as is what came with it', async (t) => {
+  t.test('a reset of the last key of a migrating slot is done, with the rest of its batch', async (t) => {
     const [stays, moves] = atNode(2) as [Location, Location];
     const one = { profileId: `${moves.tag}.s2` };
     const before = (await enter(stays, 'read')) as number;
     await enter(one, 'visit');
-    const to = anElsewhere(2);
+    const to = anotherNode(2);
     await startMove(moves.slot, 2, to);
     const answers = Promise.allSettled([enter(stays), enter(one, 'reset'), enter(stays)]);
     await sleep(WHILE_MOVING_MS);
@@ -169,7 +174,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     await move(moves.slot, to, 2);
   });
 
-  t.test('slots move under load: what is acknowledged is counted once', async (t) => {
+  t.test('an acknowledged visit is counted once while slots move under load', async (t) => {
     const before = (await enterAll('read')) as number[];
     const acknowledged = locations.map(() => 0);
     const refused = locations.map(() => 0);
@@ -185,7 +190,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       }
     };
     const visitors = Array.from({ length: 32 }, (_, i) => visit(i));
-    for (const { slot, node } of locations.slice(0, MOVES)) await move(slot, node, anElsewhere(node));
+    for (const { slot, node } of locations.slice(0, MOVES)) await move(slot, node, anotherNode(node));
     await until('many are acknowledged', () => sum(acknowledged) >= VISITS);
     running = false;
     await Promise.all(visitors);
@@ -199,7 +204,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   });
 });
 
-// Three of them are more than a batch takes, two are not.
+// Three of these are too large for one batch, two are not.
 const LARGE = 'x'.repeat(100_000);
 const PROFILE_ID = '1a.s1';
 const EVENT = { id: 'e1', type: 'add', line: '{}\n' };
@@ -229,7 +234,7 @@ t.test('batches', async (t) => {
   });
 
   for (const [what, change] of Object.entries(CHANGES)) {
-    t.test(`${what}: three that are too much together go in two calls`, async (t) => {
+    t.test(`three changes that are too large together by ${what} go in two calls`, async (t) => {
       const wishlists = new WishlistBatch(store, { highWater: 1e9 }, onBatch);
       t.teardown(() => wishlists.close());
       await Promise.all([1, 2, 3].map(() => wishlists.make(ownLocation(PROFILE_ID), change)));
@@ -237,7 +242,7 @@ t.test('batches', async (t) => {
     });
   }
 
-  t.test('visits', async (t) => {
+  t.test('a batch of visit operations is numbered unless all of them only read', async (t) => {
     const client = connectTo(t, redis.url);
     const batch = store.batcher(visitFormat({ keys, maxProducts: 3, guestsS: 0 }), onBatch);
     t.teardown(() => batch.close());

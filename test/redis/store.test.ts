@@ -28,13 +28,13 @@ const WRITE = loadScript('redis/writeKey');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
 const OPTIONS = { name: 'test', timeoutMs: 30_000, keyPrefix: 's', buckets: 16, onError: () => {} };
 
-t.test('the methods of String are not in a dictionary, though ioredis has a subclass of it', async (t) => {
+t.test('String.prototype keeps fast properties, although ioredis has a subclass of String', async (t) => {
   setFlagsFromString('--allow-natives-syntax');
   t.equal(runInThisContext('%HasFastProperties(String.prototype)'), true);
 });
 
 t.test('a deadline', async (t) => {
-  t.test('is beaten by a reply in the socket, however late the timer is noticed', async (t) => {
+  t.test('a reply that is in the socket beats its deadline, however late the timer is noticed', async (t) => {
     const dir = await mkdtemp(join(tmpdir(), 'wm-deadline-'));
     const server = createServer().listen(join(dir, 'socket'));
     await once(server, 'listening');
@@ -55,8 +55,8 @@ t.test('a deadline', async (t) => {
     }
   });
 });
-t.test('a connection on which nothing comes', async (t) => {
-  /** A connection with commands under way, looked at as time passes. */
+t.test('a silent connection', async (t) => {
+  /** A connection with pending commands, in a time that the test sets. */
   const watched = () => {
     let now = 0;
     const commands: object[] = [];
@@ -75,7 +75,7 @@ t.test('a connection on which nothing comes', async (t) => {
         peekBack: () => commands.at(-1) && { command: commands.at(-1) },
       },
     } as unknown as Redis;
-    const look = silenceOf(1_000, () => now);
+    const check = silenceOf(1_000, () => now);
     return {
       send: () => commands.push({}),
       receive: () => {
@@ -84,7 +84,7 @@ t.test('a connection on which nothing comes', async (t) => {
       },
       async pass(ms: number) {
         now += ms;
-        look(redis);
+        check(redis);
         await nextTurn();
         await nextTurn();
         return stream.error ? 'cut' : isSilent(redis) ? 'silent' : 'heard';
@@ -92,33 +92,39 @@ t.test('a connection on which nothing comes', async (t) => {
     };
   };
 
-  t.test('is kept while a command on it may still be answered, and is heard again', async (t) => {
-    const { send, receive, pass } = watched();
-    send();
-    t.equal(await pass(0), 'heard');
-    send();
-    t.equal(await pass(800), 'heard');
-    t.equal(await pass(300), 'silent', 'for longer than the time-out');
-    t.equal(await pass(600), 'silent', 'the second command has time');
-    receive();
-    t.equal(await pass(1), 'heard');
-  });
+  t.test(
+    'a silent connection is kept while its commands may still be answered, and recovers with a reply',
+    async (t) => {
+      const { send, receive, pass } = watched();
+      send();
+      t.equal(await pass(0), 'heard');
+      send();
+      t.equal(await pass(800), 'heard');
+      t.equal(await pass(300), 'silent', 'for longer than the time-out');
+      t.equal(await pass(600), 'silent', 'the second command has time');
+      receive();
+      t.equal(await pass(1), 'heard');
+    },
+  );
 
-  t.test('is cut once its youngest command is too old, or after twice the time-out', async (t) => {
-    const { send, pass } = watched();
-    send();
-    await pass(0);
-    t.equal(await pass(1_000), 'cut');
-    const busy = watched();
-    busy.send();
-    await busy.pass(0);
-    for (let passed = 500; passed < 2_000; passed += 500) {
+  t.test(
+    'a silent connection is cut once its youngest command is too old, or after twice the time-out',
+    async (t) => {
+      const { send, pass } = watched();
+      send();
+      await pass(0);
+      t.equal(await pass(1_000), 'cut');
+      const busy = watched();
       busy.send();
-      t.not(await busy.pass(500), 'cut', `${passed} ms`);
-    }
-    busy.send();
-    t.equal(await busy.pass(500), 'cut');
-  });
+      await busy.pass(0);
+      for (let passed = 500; passed < 2_000; passed += 500) {
+        busy.send();
+        t.not(await busy.pass(500), 'cut', `${passed} ms`);
+      }
+      busy.send();
+      t.equal(await busy.pass(500), 'cut');
+    },
+  );
 });
 t.test('a change', async (t) => {
   const redis = await startTestRedis(t);
@@ -132,7 +138,7 @@ t.test('a change', async (t) => {
   const store = await open(proxy.url);
   const put = (key: string) => writeKey(store, `s:{x}:${key}`, ['SET', 'v']);
 
-  t.test('that Redis gets after it was answered 503 does nothing', async (t) => {
+  t.test('a change that reaches Redis after it was answered 503 does nothing', async (t) => {
     t.equal(await put('warm'), 'OK');
     const hasty = await open(proxy.url, { timeoutMs: 1_000 });
     proxy.freeze();
@@ -143,7 +149,7 @@ t.test('a change', async (t) => {
     t.equal(await direct.exists('s:{x}:late'), 0);
   });
 
-  t.test('whose reply is lost is asked for again', async (t) => {
+  t.test('a change whose reply is lost is sent again', async (t) => {
     const cuts = proxy.cuts;
     proxy.cutReplyAfter(0, new RegExp(WRITE.sha));
     t.equal(await put('lost'), 'OK');
@@ -173,13 +179,13 @@ t.test('a change', async (t) => {
     t.equal(await writeKey(one, 's:{x}:late', ['SET', 'v']), 'OK');
   });
 
-  t.test("that raises an error which is ours is not taken for Redis's", async (t) => {
+  t.test('an error that our own command causes is not reported as an outage of Redis', async (t) => {
     await direct.hset('s:{x}:hash', 'a', '1');
     await t.rejects(store.run(GET, ['s:{x}:hash'], []), { message: /^WRONGTYPE/ });
   });
 });
 
-t.test("of two tries of a request, the first recorded answer is everyone's", async (t) => {
+t.test('two tries of a request both get the answer that was recorded first', async (t) => {
   const store = await openStore(t, await startTestRedis(t));
   const requests = new RequestStore(store, 20);
   for (const how of ['answered', 'refused'] as const) {
@@ -217,7 +223,7 @@ t.test('an operation that two tries begin at different profiles is done at one o
   });
   t.same(doneAt, ['1.sB']);
 });
-t.test('a read whose store is closed ends at once, not when its time is over', async (t) => {
+t.test('a read ends at once if its store is closed', async (t) => {
   const redis = await startTestRedis(t);
   const store = await Store.open({ ...OPTIONS, urls: [redis.url], timeoutMs: 3_600_000 });
   const read = store.call((client) => client.blpop('s:nothing', 0));
@@ -246,7 +252,7 @@ const REFUSED = [
   'WRONGPASS invalid username-password pair or user is disabled.',
   'ERR max number of clients reached',
 ];
-t.test('states of Redis pass, refusals do not by themselves, and both are 503', async (t) => {
+t.test('states of Redis that pass and its refusals are distinguished, and both are 503', async (t) => {
   for (const [texts, passes] of [
     [PASSING, true],
     [REFUSED, false],
@@ -261,14 +267,14 @@ t.test('states of Redis pass, refusals do not by themselves, and both are 503', 
     }
   }
 });
-t.test('faults of a socket pass, but not a lack of rights', async (t) => {
+t.test('a fault of a socket passes, but a lack of rights does not', async (t) => {
   const ofCode = (code: string) => Object.assign(new Error('connect'), { code });
   for (const code of ['ECONNREFUSED', 'EHOSTDOWN', 'ENOTFOUND', 'ENOENT'])
     t.ok(isPassing(ofCode(code)), code);
   for (const code of ['EACCES', 'EINVAL', 'ENAMETOOLONG', 'CERT_HAS_EXPIRED'])
     t.notOk(isPassing(ofCode(code)), code);
 });
-t.test('all else is ours', async (t) => {
+t.test('any other error is reported as internal', async (t) => {
   const bugs = [
     new TypeError("Cannot read properties of undefined (reading 'x')"),
     ...[
@@ -286,7 +292,7 @@ t.test('all else is ours', async (t) => {
     t.equal(toServiceError(bug), bug, bug.message);
   }
 });
-t.test('where a slot is', async (t) => {
+t.test('MOVED and ASK are read as redirections, and no other error is', async (t) => {
   const moved = { kind: 'MOVED', slot: 3_999, address: '10.0.0.1:6381' };
   t.same(redirectionOf(new Error('MOVED 3999 10.0.0.1:6381')), moved);
   t.match(redirectionOf(new Error('ASK 1 ::1:6381')), { kind: 'ASK', address: '::1:6381' });
@@ -294,7 +300,7 @@ t.test('where a slot is', async (t) => {
   t.equal(redirectionOf(new Error('TRYAGAIN x')), undefined);
 });
 // The texts of ioredis's errors may change with its version.
-t.test('what ioredis says when a cluster is gone passes', async (t) => {
+t.test('every error of ioredis for a dead cluster counts as one that passes', async (t) => {
   t.ok(isPassing(new SilentConnectionError(500)));
   const cluster = await startTestCluster(t);
   const nodes = cluster.urls.map((url) => ({ host: '127.0.0.1', port: Number(new URL(url).port) }));

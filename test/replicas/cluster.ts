@@ -1,5 +1,5 @@
-// One shard, two replicas: two embedded ClickHouse and ZooKeeper. `ON CLUSTER` is done here by hand. A replica fetches no parts of
-// the other, so nothing is merged or erased.
+// One shard with two replicas: two embedded ClickHouse and ZooKeeper. This file imitates `ON CLUSTER`. A
+// replica fetches no parts of the other one, so nothing is merged or erased.
 
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ import { startZooKeeper } from './zookeeper.js';
 
 export const CLUSTER = 'many';
 const REPLICA = new URL('./replica.js', import.meta.url);
-/** A change of a replicated table is the replicas' own to pass on. */
+/** Replicas pass on a change of a replicated table to each other. */
 const ONCE_A_SHARD = /^ALTER TABLE \S+_local\b/;
 const TABLE = /^CREATE TABLE IF NOT EXISTS (\S+).*ENGINE = Replicated/s;
 
@@ -62,11 +62,14 @@ export async function startCluster() {
   };
 }
 
-/** What a server tries again of a statement `ON CLUSTER`: the replica has not heard yet of a change by another one. */
+/**
+ * A server repeats a statement `ON CLUSTER` after this error: the replica does not know yet of a change by
+ * another one.
+ */
 const CANNOT_ASSIGN_ALTER = '517';
 let ahead: Promise<unknown> = Promise.resolve();
 
-/** The first of them, whose commands with `ON CLUSTER` run on each, one after the other, as servers do. */
+/** The first client; but commands with `ON CLUSTER` run on each client, one after another, as on servers. */
 export function onEach(clients: readonly [ClickHouseClient, ...ClickHouseClient[]]): ClickHouseClient {
   const [first] = clients;
   return new Proxy(first, {

@@ -1,4 +1,5 @@
-// The schema of a cluster on two replicas: `make test-replicas`, not part of `make test`. docs/scaling.md has what stays untried.
+// The schema of a cluster on two replicas: `make test-replicas`, not part of `make test`. docs/scaling.md
+// lists the untested parts.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import t from 'tap';
@@ -37,7 +38,7 @@ t.test('two replicas', available, async (t) => {
   t.teardown(() => cluster.stop());
   const [first, second] = cluster.connect();
 
-  await t.test('two that migrate at once, each by a server of its own, make one schema', async (t) => {
+  await t.test('two servers that migrate two replicas at the same time make one schema', async (t) => {
     const names = loadMigrations().map(({ name }) => name);
     const ran = await Promise.all([
       migrate(onEach([first, second]), 'shop', { cluster: CLUSTER }),
@@ -64,7 +65,7 @@ t.test('two replicas', available, async (t) => {
     }
   });
 
-  await t.test('every table has both replicas, and they can be written', async (t) => {
+  await t.test('every table has both replicas, and both are writable', async (t) => {
     for (const [i, client] of [first, second].entries()) {
       const replicas = await ask<{ table: string; path: string; replica: string }>(
         client,
@@ -81,12 +82,12 @@ t.test('two replicas', available, async (t) => {
     }
   });
 
-  await t.test('settings that one is told are kept by both', async (t) => {
-    const told = { VISIT_RETENTION_DAYS: 40, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: CLUSTER };
-    await keepSettings(onEach([first, second]), 'shop', told);
-    const untold = { VISIT_RETENTION_DAYS: undefined, SHOP_TIMEZONE: undefined, CLICKHOUSE_CLUSTER: '' };
+  await t.test('settings that one replica gets are kept by both', async (t) => {
+    const given = { VISIT_RETENTION_DAYS: 40, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: CLUSTER };
+    await keepSettings(onEach([first, second]), 'shop', given);
+    const unset = { VISIT_RETENTION_DAYS: undefined, SHOP_TIMEZONE: undefined, CLICKHOUSE_CLUSTER: '' };
     await until('the second has heard of it', async () => {
-      const { settings } = await resolveSettings(onEach([second, first]), 'shop', untold);
+      const { settings } = await resolveSettings(onEach([second, first]), 'shop', unset);
       return settings.VISIT_RETENTION_DAYS === 40 && settings.CLICKHOUSE_CLUSTER === CLUSTER;
     });
     t.pass();
@@ -94,13 +95,13 @@ t.test('two replicas', available, async (t) => {
 
   const [one, two] = cluster.connect('shop');
 
-  await t.test('lines that go in by one replica, and by the other again, are shown once', async (t) => {
+  await t.test('lines inserted by one replica, and again by the other, are shown once', async (t) => {
     const lines = linesOf(3);
     for (const client of [one, two, two]) await insertEvents(client, lines, never);
     t.same(await ask(one, 'SELECT count() AS n FROM events'), [{ n: '3' }], 'shown once');
   });
 
-  await t.test('the questions have the answers that one server has', async (t) => {
+  await t.test('every question has the same answer on two replicas as on one server', async (t) => {
     const server = await startTestClickHouse(t);
     const admin = createClickHouse(server.url);
     await migrate(admin, 'shop');

@@ -1,5 +1,6 @@
-// One ClickHouse of the cluster: `node replica.js <folder> <ZooKeeper's port> <shard> <its number> <ports of all>`. The embedded
-// one's HTTP, with a cluster in its configuration, every right, and replicated tables that can be written.
+// One ClickHouse of the cluster: `node replica.js <folder> <ZooKeeper's port> <shard> <its number> <ports of
+// all>`. The embedded ClickHouse over HTTP, with a cluster in its configuration, every right, and writable
+// replicated tables.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -15,7 +16,7 @@ import { makeReplicasWritable } from './writable.js';
 const [dir = '', zookeeper = '', cluster = '', number = '', tcpPorts = ''] = process.argv.slice(2);
 const ports = tcpPorts.split(',');
 
-/** It knows itself by its `tcp_port`, and listens on none. */
+/** The replica finds itself in the cluster by `tcp_port`, but listens on no such port. */
 function writeConfig(): string {
   const replicas = ports.map((port) => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`);
   const more = `<zookeeper><node><host>127.0.0.1</host><port>${zookeeper}</port></node>
@@ -42,5 +43,5 @@ server.listen(0, '127.0.0.1', () => {
   const { port } = server.address() as AddressInfo;
   process.send?.({ ready: true, url: `http://wishmeter:replica@127.0.0.1:${port}` });
 });
-// There is nothing to keep, and threads of replication would keep it waiting.
+// No data need be kept, and threads of replication would delay a normal end.
 process.once('SIGTERM', () => process.kill(process.pid, 'SIGKILL'));

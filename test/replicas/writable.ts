@@ -1,16 +1,17 @@
-// Makes replicated tables of the embedded ClickHouse writable: a replica is active only if it knows where others may fetch its
-// parts, and in a library `Context::getInterserverIOAddress` throws. Here it is replaced, in memory, by one that answers
-// 127.0.0.1:9009, where no process listens: so parts are still not fetched, and a queue of replication must not run.
+// Makes replicated tables of the embedded ClickHouse writable. A replica is active only if it has an address
+// from which others may fetch its parts, and in a library `Context::getInterserverIOAddress` throws. This
+// file replaces the function, in memory, by one that returns 127.0.0.1:9009, where no process listens: so
+// parts are still not fetched, and a queue of replication must not run.
 
 import { closeSync, openSync, readFileSync, readSync, writeSync } from 'node:fs';
 
-/** How the function begins in chdb 3.x for x64. It is found by this, and must be there once. */
+/** The first bytes of the function in chdb 3.x for x64. The library must have them exactly once. */
 const BEGINS = Buffer.from(
   '4156534883ec484c8b36490fbe8e670100004885c9498b96580100004889c8480f48c24885c07454410fb78668010000',
   'hex',
 );
 
-/** Fills the pair of host, a short text, and port that the caller has made room for, and returns where it is. */
+/** Fills the pair of host, a short text, and port, whose memory the caller provides, and returns its address. */
 const INSTEAD = Buffer.from(
   [
     '48b83132372e302e302e', // mov rax, "127.0.0."
@@ -25,11 +26,11 @@ const INSTEAD = Buffer.from(
   'hex',
 );
 
-/** Why it can't be done on this machine; undefined where it can. */
+/** Why the replacement is impossible on this machine; undefined if it is possible. */
 export const notHere =
   process.platform === 'linux' && process.arch === 'x64' ? undefined : 'knows chdb for linux-x64 only';
 
-/** Call when chdb is loaded. @throws where this is another chdb than the one that this file knows */
+/** Call it after chdb is loaded. @throws if this is another chdb than this file knows */
 export function makeReplicasWritable(): void {
   const [first] = readFileSync('/proc/self/maps', 'utf8').match(/^.*libchdb\.so$/m) ?? [];
   if (first === undefined) throw new Error('chdb is not loaded');
@@ -49,7 +50,7 @@ export function makeReplicasWritable(): void {
   }
 }
 
-/** Where a byte of an ELF file is in memory, from the library's first byte on. */
+/** The address of a byte of an ELF file in memory, relative to the first byte of the library. */
 function addressOf(elf: Buffer, offset: number): number {
   const [at, size, count] = [Number(elf.readBigUInt64LE(32)), elf.readUInt16LE(54), elf.readUInt16LE(56)];
   for (let i = 0; i < count; i++) {

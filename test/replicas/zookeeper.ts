@@ -1,4 +1,4 @@
-// A ZooKeeper for one test, of Debian's package, in a folder of its own, and what its nodes are.
+// A ZooKeeper of Debian's package for one test, in a folder of its own, and the names of its nodes.
 
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';

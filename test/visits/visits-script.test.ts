@@ -1,4 +1,5 @@
-// lua/visits/countVisits.lua alone, for what no request shows: repeated batches, a log that takes no entry, ends of guests.
+// lua/visits/countVisits.lua alone, for cases that no request shows: repeated batches, a log that takes no
+// entry, expiry of guests.
 
 import { createHash } from 'node:crypto';
 import t from 'tap';
@@ -22,7 +23,7 @@ t.test('a batch of visits', async (t) => {
     readonly log?: string;
     readonly record?: string;
   }
-  /** @param visits kind and product of each, of one guest */
+  /** @param visits kind and product of each visit; all are of one guest */
   const batch = async (
     seq: number,
     visits: readonly [kind: string, handle: string][],
@@ -37,7 +38,7 @@ t.test('a batch of visits', async (t) => {
     return call('visits/countVisits', [channel], args);
   };
 
-  t.test('that comes again is answered as the first time, however late, and is logged once', async (t) => {
+  t.test('a repeated batch of visits gets its first answer, however late, and is logged once', async (t) => {
     const visits: [string, string][] = [
       ['count', 'x'],
       ['visit', 'y'],
@@ -52,13 +53,13 @@ t.test('a batch of visits', async (t) => {
     t.ok(ttl > 0 && ttl <= 60, 'what was answered goes away by itself');
   });
 
-  t.test('of a visit under a key that comes again is counted and logged once', async (t) => {
+  t.test('a repeated visit under a key is counted and logged once', async (t) => {
     for (const seq of [1, 2])
       t.same(await batch(seq, [['count', 'x']], { log: LOG, record: '{b}:k:1' }), [1, 1]);
     t.same(await client.hgetall(STATE), { events: '1', bytes: '5' });
   });
 
-  t.test('that is late, or older than the last one of its channel, does nothing', async (t) => {
+  t.test("a batch of visits that is late, or older than its channel's last one, does nothing", async (t) => {
     t.equal(await batch(1, [['visit', 'x']], { deadlineMs: -1 }), LUA.EXPIRED);
     t.same(await client.keys('*'), []);
     t.same(await batch(1, [['count', 'x']]), [1, 1], 'its number is free');
@@ -68,7 +69,7 @@ t.test('a batch of visits', async (t) => {
   });
 
   t.test(
-    'gives a guest its end; one that is kept looks at it only if it is the first of its product',
+    "countVisits checks a guest's expiry; if the guest is remembered, only at the first visit of a product",
     async (t) => {
       const [DAY_S, HOUR_S] = [86_400, 3_600];
       const days = async () => Math.round(((await client.ttl(IDENTITY)) / DAY_S) * 10) / 10;
@@ -84,7 +85,7 @@ t.test('a batch of visits', async (t) => {
       await client.expire(IDENTITY, 10 * DAY_S + 2 * HOUR_S);
       await visit('visit', 'x', 4);
       t.equal(await days(), 10.1, 'in time');
-      // Its sender will not look for an hour.
+      // The process that sent it will not check for an hour.
       await client.expire(IDENTITY, 10 * DAY_S + HOUR_S - 10);
       await visit('visit', 'x', 5);
       t.equal(await days(), 11);
@@ -95,14 +96,17 @@ t.test('a batch of visits', async (t) => {
     },
   );
 
-  t.test("after Redis's clock was set back has the time at which it was counted", async (t) => {
-    await client.xadd(LOG, `${Date.now() + 3_600_000}-0`, 'ahead', '1');
-    await batch(1, [['visit', 'x']], { log: LOG });
-    const [, [id, fields]] = (await client.xrange(LOG, '-', '+')) as [unknown, [string, string[]]];
-    t.ok(Number(id.split('-')[0]) > Number(fields[3]) + 3_000_000, `${id} ${fields}`);
-  });
+  t.test(
+    "a visit after Redis's clock was set back is logged with the time at which it was counted",
+    async (t) => {
+      await client.xadd(LOG, `${Date.now() + 3_600_000}-0`, 'ahead', '1');
+      await batch(1, [['visit', 'x']], { log: LOG });
+      const [, [id, fields]] = (await client.xrange(LOG, '-', '+')) as [unknown, [string, string[]]];
+      t.ok(Number(id.split('-')[0]) > Number(fields[3]) + 3_000_000, `${id} ${fields}`);
+    },
+  );
 
-  t.test('is counted though its stream takes no entry, and the answer says so', async (t) => {
+  t.test('a visit is counted even if its stream takes no entry, and the answer says so', async (t) => {
     for (const [i, [key, other]] of [
       [LOG, STATE],
       [STATE, LOG],
@@ -115,7 +119,7 @@ t.test('a batch of visits', async (t) => {
   });
 });
 
-t.test('a process remembers each guest whose end was in time for less than an hour', async (t) => {
+t.test("a process remembers for less than an hour that a guest's expiry was set", async (t) => {
   const kept = new KeptGuests();
   const ids = Array.from(
     { length: 1_000 },

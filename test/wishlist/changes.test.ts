@@ -24,7 +24,7 @@ import {
 let worlds = 0;
 const nothing = async () => {};
 eachRedis(t, async (t, redis) => {
-  t.test('a change of a guest whom another server has just merged is the customer’s', async (t) => {
+  t.test('a change of a guest whom another server has just merged goes to the customer', async (t) => {
     const prefix = `w${worlds++}`;
     const [server, other] = await startTwo(t, redis, prefix);
     await add(other, GUEST, '1');
@@ -49,7 +49,7 @@ eachRedis(t, async (t, redis) => {
     t.same(profiles, Array(5).fill(target));
   });
 
-  t.test('concurrent changes are done as far as the stream has room for their events', async (t) => {
+  t.test('concurrent changes are accepted as long as the stream has room for their events', async (t) => {
     const prefix = `w${worlds++}`;
     const bytes = async () =>
       (await shownEvents(redis, prefix)).reduce((sum, row) => sum + JSON.stringify(row).length + 1, 0);
@@ -72,7 +72,7 @@ eachRedis(t, async (t, redis) => {
     const before = await share(other);
     let changes = 0;
     server.onChange = async () => {
-      // The first one has read the code, the second one shares it.
+      // The first call has read the code, the second one shares it.
       if (++changes !== 2) return;
       await other.eraser.erase('s:s');
       await add(other, GUEST, '2');
@@ -124,15 +124,15 @@ eachRedis(t, async (t, redis) => {
       t.same(added, added.toSorted().reverse());
     });
 
-    t.test('an order of 500 lines, sent twice, takes each bought item from the list once', async (t) => {
+    t.test('an order of 500 lines that is sent twice removes each bought item once', async (t) => {
       const lines = all.filter((id) => id % 2 === 0).map((id) => lineOf(String(id)));
       for (let again = 0; again < 2; again++) await deliver(server, guest, lines);
       t.same(sorted((await listOf(server, guest)).items), left);
       t.equal((await bought(visitor)).length, MANY / 2);
     });
 
-    t.test('a list whose profile is merged between two of its pages is the customer’s, whole', async (t) => {
-      // So many that some stand before the second page.
+    t.test("a list whose profile is merged between two pages is the customer's, and complete", async (t) => {
+      // Enough items that some come before the second page.
       const others = Array.from({ length: 30 }, (_, i) => 9_000 + i);
       for (const id of others) await add(server, customer, String(id));
       const { profileId: target } = await server.visitors.find(customer);

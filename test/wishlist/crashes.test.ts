@@ -32,9 +32,9 @@ interface Case {
   prepare?(server: Server, visitor: Visitor): Promise<unknown>;
   /** The request, under its key; its answer is compared with that of a run without a crash. */
   act(server: Server, visitor: Visitor, operation: KeyedOperation): Promise<unknown>;
-  /** What there is to see of the answer, where that is not the answer itself. */
+  /** What the answer leads to, if the answer itself differs in each run. */
   see?(server: Server, answer: unknown, visitor: Visitor): Promise<unknown>;
-  /** Whether a cluster, where all of it takes longer, would only do alike what it does in another case. */
+  /** Skipped on a cluster, which is slower: another case takes the same way. */
   readonly onOneServer?: true;
   readonly merges?: number;
   readonly events: readonly string[];
@@ -149,7 +149,7 @@ eachRedis(t, async (t, redis) => {
     const ask = (server: Server, visitor: Visitor) =>
       keyed(server, 'k', (operation) => act(server, visitor, operation));
 
-    /** What a new visitor has in the end, who prepares and looks with `server`. */
+    /** What a new visitor has after the request. `server` prepares the case and reads the result. */
     const outcome = async (server: Server, request: (visitor: Visitor) => Promise<unknown>) => {
       await clear(redis, prefix);
       const visitor = newVisitor();
@@ -160,78 +160,85 @@ eachRedis(t, async (t, redis) => {
         answer,
         merges: await mergesOf(redis, prefix, server, visitor),
         items: (await products(server, visitor.guest)).sort(),
-        // A late word of an earlier visitor may still come.
+        // Only this visitor's: an event of an earlier one may still arrive.
         events: (await shownEvents(redis, prefix, visitor)).map(({ type }) => type).sort(),
       };
     };
 
-    t.test(`${name}: ended after any step and sent again, it is done once`, { buffered: true }, async (t) => {
-      const start = () => startServer(t, redis, prefix);
-      const [ending, other, stuttering] = [await start(), await start(), await start()];
-      stuttering.sendTwice();
-      const expected = await outcome(other, (visitor) => ask(other, visitor));
-      const { answer } = expected;
-      t.same(expected, { answer, merges, items, events: [...events].sort() });
-      const twice = await outcome(stuttering, (visitor) => ask(stuttering, visitor));
-      t.same(twice, expected, 'each script called twice');
+    t.test(
+      `a request to ${name} is done once, even if its server ends after any step and it is sent again`,
+      { buffered: true },
+      async (t) => {
+        const start = () => startServer(t, redis, prefix);
+        const [ending, other, stuttering] = [await start(), await start(), await start()];
+        stuttering.sendTwice();
+        const expected = await outcome(other, (visitor) => ask(other, visitor));
+        const { answer } = expected;
+        t.same(expected, { answer, merges, items, events: [...events].sort() });
+        const twice = await outcome(stuttering, (visitor) => ask(stuttering, visitor));
+        t.same(twice, expected, 'each script called twice');
 
-      let crashes = 0;
-      for (let steps = 1; ; steps++) {
-        if (steps > MAX_STEPS) throw new Error('the request never ends');
-        for (const lastIsDone of [false, true]) {
-          let wasGone = false;
-          const ended = await outcome(other, async (visitor) => {
-            ending.crashAfter(steps, lastIsDone);
-            const first = await ask(ending, visitor).then(
-              (answer) => ({ answer }),
-              (error) => {
-                t.equal(error.code, 'unavailable');
-                return undefined;
-              },
-            );
-            wasGone = ending.recover();
-            // Who got an answer does not send again.
-            return first === undefined ? ask(steps % 2 ? other : ending, visitor) : first.answer;
-          });
-          t.same(ended, expected, `ended after step ${steps}${lastIsDone ? ', which was done' : ''}`);
-          if (!wasGone) {
-            t.ok(crashes >= 2, `${crashes} crashes`);
-            return;
+        let crashes = 0;
+        for (let steps = 1; ; steps++) {
+          if (steps > MAX_STEPS) throw new Error('the request never ends');
+          for (const lastIsDone of [false, true]) {
+            let wasGone = false;
+            const ended = await outcome(other, async (visitor) => {
+              ending.crashAfter(steps, lastIsDone);
+              const first = await ask(ending, visitor).then(
+                (answer) => ({ answer }),
+                (error) => {
+                  t.equal(error.code, 'unavailable');
+                  return undefined;
+                },
+              );
+              wasGone = ending.recover();
+              // A client that got an answer does not retry.
+              return first === undefined ? ask(steps % 2 ? other : ending, visitor) : first.answer;
+            });
+            t.same(ended, expected, `ended after step ${steps}${lastIsDone ? ', which was done' : ''}`);
+            if (!wasGone) {
+              t.ok(crashes >= 2, `${crashes} crashes`);
+              return;
+            }
+            crashes++;
           }
-          crashes++;
         }
-      }
-    });
+      },
+    );
   }
 });
 
 // Orders: test/http/orders.test.ts.
 eachRedis(t, async (t, redis) => {
-  t.test('at the high-water mark: 503, and sent again when there is room it is done once', async (t) => {
-    /** A request without an answer is taken to be under way for less time than by default. */
-    const timing = { requestGraceMs: 20 };
-    const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' }, timing });
-    const roomy = await startApp(t, redis, { prefix: full.prefix, timing });
-    const identity = { customerId: '7' };
-    const removal = { identity, productId: '1001', variantId: '2002', event: 'moveToCart' };
-    const types: string[] = [];
-    for (const [type, path, body, items] of [
-      ['add', '/item/add', itemOf(identity), 1],
-      ['share', '/share', { identity }, 1],
-      ['moveToCart', '/item/remove', removal, 0],
-    ] as const) {
-      const headers = { ...TRUSTED, 'idempotency-key': path };
-      const appended = async () => (await full.rows()).map((row) => row['type']);
-      for (let tries = 0; tries < 2; tries++) {
-        const refused = await full.post(path, body, headers);
-        t.match(refused, { status: 503, json: { code: 'overloaded' }, headers: { 'retry-after': '1' } });
-        t.same(await appended(), types, 'nothing was appended');
+  t.test(
+    'a change at the high-water mark is 503, and its retry is done once when there is room',
+    async (t) => {
+      /** A request without an answer counts as in flight for a shorter time than by default. */
+      const timing = { requestGraceMs: 20 };
+      const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' }, timing });
+      const roomy = await startApp(t, redis, { prefix: full.prefix, timing });
+      const identity = { customerId: '7' };
+      const removal = { identity, productId: '1001', variantId: '2002', event: 'moveToCart' };
+      const types: string[] = [];
+      for (const [type, path, body, items] of [
+        ['add', '/item/add', itemOf(identity), 1],
+        ['share', '/share', { identity }, 1],
+        ['moveToCart', '/item/remove', removal, 0],
+      ] as const) {
+        const headers = { ...TRUSTED, 'idempotency-key': path };
+        const appended = async () => (await full.rows()).map((row) => row['type']);
+        for (let tries = 0; tries < 2; tries++) {
+          const refused = await full.post(path, body, headers);
+          t.match(refused, { status: 503, json: { code: 'overloaded' }, headers: { 'retry-after': '1' } });
+          t.same(await appended(), types, 'nothing was appended');
+        }
+        types.push(type);
+        for (let tries = 0; tries < 2; tries++)
+          t.match(await roomy.post(path, body, headers), { status: 200 }, path);
+        t.same(await appended(), types);
+        t.equal((await roomy.shop.items(identity)).length, items, `${path}: items`);
       }
-      types.push(type);
-      for (let tries = 0; tries < 2; tries++)
-        t.match(await roomy.post(path, body, headers), { status: 200 }, path);
-      t.same(await appended(), types);
-      t.equal((await roomy.shop.items(identity)).length, items, `${path}: items`);
-    }
-  });
+    },
+  );
 });

@@ -22,7 +22,10 @@ export interface Server extends Parts {
   /** Only with alerts. */
   readonly products: Products | undefined;
   onSubscriber: (profileId: string) => Promise<void>;
-  /** Redis is gone after this number of steps. @param lastIsDone true if the last step is done and only its answer is lost */
+  /**
+   * Redis is unreachable after this number of steps. @param lastIsDone true if the last step is done and only
+   * its reply is lost
+   */
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Runs `act` before this step, counted from now. */
   pauseBefore(step: number, act: () => Promise<unknown>): void;
@@ -66,7 +69,7 @@ export async function countOf(server: Server, who: Identity, handle: string): Pr
 
 let visitors = 0;
 
-/** One whom no server has in a cache: a server that is used again is for them as one that has just started. */
+/** A visitor whom no server has in a cache, so that a reused server behaves like a new one. */
 export function newVisitor(): Visitor {
   visitors++;
   return visitorOf(`s-${visitors}`, `c-${visitors}`);
@@ -95,7 +98,7 @@ export async function startServer(
   const parts = await openParts(
     { urls: redis.urls, timeoutMs: 20_000, keyPrefix, buckets: 16, ...options },
     highWater,
-    // Without a grace: what has no item goes at once.
+    // Without a grace period: an entry without an item is removed at once.
     (store) => (alerts ? new Subscribers(store, undefined, 0) : undefined),
     limits,
     {
@@ -122,7 +125,7 @@ export async function startServer(
     if (isDone) await act();
     throw new ServiceError('unavailable');
   };
-  /** @param before what comes between the step before and this one */
+  /** @param before runs between the step before and this one */
   const stepOf = <Args extends unknown[], Reply>(
     act: (...args: Args) => Promise<Reply>,
     before = async () => {},
@@ -165,7 +168,7 @@ export async function startServer(
     products,
     failures: [],
     onSubscriber: async () => {},
-    // A try that ended is taken over after a moment.
+    // A try that ended is taken over after 20 ms.
     deliveries: new RequestStore(store, 20),
     onChange: async () => {},
     onAppend: async () => {},
@@ -279,7 +282,7 @@ export async function shownEvents(redis: Redis, prefix: string, visitor?: Visito
   return events.filter((row) => row['session_id'] === sessionId || row['customer_id'] === customerId);
 }
 
-/** What analysts are told of merges: profile -> target, one for each event id. */
+/** Merges as analysts see them: profile -> target, one for each event id. */
 export async function shownMerges(redis: Redis, prefix: string): Promise<[from: string, target: string][]> {
   const rows = (await rowsById(redis, prefix)).filter(({ origin }) => origin === 'merge');
   return rows.map((row) => [String(row['profile_id']), JSON.parse(String(row['payload'])).into]);
@@ -329,7 +332,7 @@ export async function share(server: Server, who = GUEST, operation?: KeyedOperat
   return answer.code;
 }
 
-/** Under a key, as a request does: once, however often it is asked for. */
+/** Under a key, as a request does: done once, however often it is sent. */
 export async function keyed<T>(
   server: Server,
   key: string,
@@ -341,7 +344,7 @@ export async function keyed<T>(
   return (JSON.parse(answer) as [T])[0];
 }
 
-/** Codes are drawn anew in each run, so it is what they lead to that is compared. */
+/** The list that a code leads to, for comparisons: each run draws new codes. */
 export async function followShare(server: Server, code: unknown) {
   const shared = await server.shares.read(String(code), (location) => server.items.list(location));
   return shared?.answer.map(({ productId }) => productId) ?? [];
@@ -379,7 +382,7 @@ export async function products(server: Server, who = GUEST): Promise<string[]> {
   return (await listOf(server, who)).items.map(({ productId }) => productId);
 }
 
-/** Removes what is there of visitors, so that the same servers can go on with others. */
+/** Removes the visitors' keys, so that the same servers can serve other visitors. */
 export async function clear(redis: Redis, prefix: string): Promise<void> {
   const { meta, senderChannel } = createKeys(prefix);
   const stays = keyPattern(meta, `${prefix}:{*}:marker`, senderChannel('*', '*'));

@@ -15,22 +15,25 @@ import { until } from '../../harness/until.js';
 import { startTool } from '../receivers/fixtures.js';
 import { ALERTS, alertsOf, product, productOf, put, putAt } from './fixtures.js';
 
-/** What a product without variants, wished at 80.00, costs one time after the other; `!`: each price drop that is told. */
+/**
+ * Successive prices of a product without variants that was saved at 80.00; `!` marks each price drop that is
+ * alerted.
+ */
 const PRICES: Readonly<Record<string, readonly string[]>> = {
-  'a fall is told once': ['70.00!', '70.00'],
-  'each further fall is told': ['70.00!', '60.00!', '59.99!'],
-  'a rise that stays below is not told': ['60.00!', '65.00', '64.00!'],
-  'a fall after a rise is told': ['60.00!', '65.00', '90.00', '70.00!'],
-  'a fall that stays above the price it was wished at is not': ['99.00', '85.00', '80.00', '79.99!'],
-  'figures count, and not texts': ['100.00', '9.00!', '10.00', '009.50!'],
+  'a price drop is alerted once': ['70.00!', '70.00'],
+  'each further price drop is alerted': ['70.00!', '60.00!', '59.99!'],
+  'a rise below the saved price is not alerted, and the next drop is': ['60.00!', '65.00', '64.00!'],
+  'a price drop after a rise is alerted': ['60.00!', '65.00', '90.00', '70.00!'],
+  'a price drop to no less than the saved price is not alerted': ['99.00', '85.00', '80.00', '79.99!'],
+  'prices are compared as numbers, not as texts': ['100.00', '9.00!', '10.00', '009.50!'],
 };
-/** Wished in stock or not, and whether it is there one time after the other; `!`: each restock that is told. */
+/** The stock when it was saved, and then successive stocks; `!` marks each restock that is alerted. */
 const STOCK: Readonly<Record<string, readonly string[]>> = {
-  'a restock is told once': ['out', 'out', 'in!', 'in'],
-  'each restock is told': ['in', 'in', 'out', 'in!', 'out', 'in!'],
-  'a restock is told where the sell-out was not seen': ['out', 'in!'],
+  'a restock is alerted once': ['out', 'out', 'in!', 'in'],
+  'each restock is alerted': ['in', 'in', 'out', 'in!', 'out', 'in!'],
+  'a restock of an item that was saved out of stock is alerted': ['out', 'in!'],
 };
-// On a cluster, where an item and its subscribers are in other slots; the other tests are on one Redis.
+// On a cluster an item and its subscribers are in different slots. The other tests use one Redis.
 t.test('alerts', async (t) => {
   const redis = await startTestCluster(t);
   const app = await startApp(t, redis, { env: ALERTS });
@@ -53,19 +56,19 @@ t.test('alerts', async (t) => {
     t.test(name, async (t) => {
       const { productId } = await wish({ inventoryAvailable: wished === 'in' });
       for (const put of puts) {
-        const told = await putAt(app, productId, '80.00', put.startsWith('in'));
-        t.same(told, [0, put.endsWith('!') ? 1 : 0], put);
+        const alerts = await putAt(app, productId, '80.00', put.startsWith('in'));
+        t.same(alerts, [0, put.endsWith('!') ? 1 : 0], put);
       }
     });
 
-  t.test('a fall and a restock at once are two', async (t) => {
+  t.test('a price drop and a restock at once are two alerts', async (t) => {
     const { productId } = await wish({ inventoryAvailable: false });
     t.same(await putAt(app, productId, '70.00'), [1, 1]);
     t.same(await putAt(app, productId, '70.00'), [0, 0]);
     t.ok(((await app.figure('events_total{type="priceDrop"}')) ?? 0) > 0);
   });
 
-  t.test('adding the item again is a new wish, at its own price and stock', async (t) => {
+  t.test('an item that is added again is compared with its new price and stock', async (t) => {
     const { productId, sessionId } = await wish();
     t.same(await putAt(app, productId, '70.00', false), [1, 0]);
     await app.shop.add({ sessionId }, { productId, price: '70.00' });
@@ -79,7 +82,7 @@ t.test('alerts', async (t) => {
     t.equal(new Set(ids).size, 3, 'under ids of their own');
   });
 
-  t.test('an item follows its variant, and one without a variant the product', async (t) => {
+  t.test('an item with a variant follows that variant, and one without a variant the product', async (t) => {
     const { productId } = await wish({ variantId: '11' });
     const other = { sessionId: 's-other' };
     await app.shop.add(other, { productId, price: '80.00', inventoryAvailable: false });
@@ -93,78 +96,82 @@ t.test('alerts', async (t) => {
     const usd = { variantId: '13', price: '1.00', currencyCode: 'USD' };
     const eur = { variantId: '14', price: '74.00', currencyCode: 'EUR' };
     t.same(await put(app, productId, usd, eur), [1, 0], "the lowest one of the item's currency");
-    const told = (await alertsOf(redis, app)).filter(({ session_id }) => session_id === other.sessionId);
-    const texts = told.map(({ type, price }) => `${type} ${price}`);
+    const alerts = (await alertsOf(redis, app)).filter(({ session_id }) => session_id === other.sessionId);
+    const texts = alerts.map(({ type, price }) => `${type} ${price}`);
     t.same(texts.sort(), ['backInStock 75.00', 'priceDrop 74.00', 'priceDrop 75.00']);
   });
 });
 
-const WISHERS = process.env['FAULTS'] === 'full' ? 100_000 : 2_000;
+const SUBSCRIBERS = process.env['FAULTS'] === 'full' ? 100_000 : 2_000;
 const PAGE = 1_000;
-t.test(`${WISHERS} subscribers`, { timeout: 600_000 }, async (t) => {
-  const redis = await startTestRedis(t);
-  const app = await startApp(t, redis, { prefix: 'many', env: ALERTS });
-  const client = connectTo(t, redis.url);
-  const keys = createKeys(app.prefix);
-  const store = await openStore(t, redis, { keyPrefix: app.prefix });
-  const subscribers = new Subscribers(store);
-  const content = { ...contentOf('1'), variantId: '2', price: '80.00' };
-  const item = storedItem('i', content, '2026-03-01T00:00:00.000Z');
-  for (let from = 0; from < WISHERS; from += PAGE) {
-    const pipeline = client.pipeline();
-    const ids = Array.from({ length: PAGE }, (_, i) => `${(from + i).toString(36)}.sX${from + i}`);
-    for (const id of ids) pipeline.hset(keys.items(id), '1:2', item);
-    await pipeline.exec();
-    await Promise.all(ids.map((id) => subscribers.add('1:2', id)));
-  }
-  await subscribers.close();
-
-  const alerted = async () => {
-    const profiles: string[] = [];
-    for (let from = '-'; ; ) {
-      const page = await client.xrange(keys.events(0), from, '+', 'COUNT', PAGE);
-      for (const [, [, , , lines = '']] of page)
-        for (const line of lines.trim().split('\n')) {
-          const { origin, profile_id } = JSON.parse(line) as { origin: string; profile_id: string };
-          if (origin === 'alert') profiles.push(profile_id);
-        }
-      if (page.length < PAGE) return profiles;
-      from = `(${page.at(-1)?.[0]}`;
+t.test(
+  `a price drop alerts each of ${SUBSCRIBERS} subscribers once, even if a process ends half-way`,
+  { timeout: 600_000 },
+  async (t) => {
+    const redis = await startTestRedis(t);
+    const app = await startApp(t, redis, { prefix: 'many', env: ALERTS });
+    const client = connectTo(t, redis.url);
+    const keys = createKeys(app.prefix);
+    const store = await openStore(t, redis, { keyPrefix: app.prefix });
+    const subscribers = new Subscribers(store);
+    const content = { ...contentOf('1'), variantId: '2', price: '80.00' };
+    const item = storedItem('i', content, '2026-03-01T00:00:00.000Z');
+    for (let from = 0; from < SUBSCRIBERS; from += PAGE) {
+      const pipeline = client.pipeline();
+      const ids = Array.from({ length: PAGE }, (_, i) => `${(from + i).toString(36)}.sX${from + i}`);
+      for (const id of ids) pipeline.hset(keys.items(id), '1:2', item);
+      await pipeline.exec();
+      await Promise.all(ids.map((id) => subscribers.add('1:2', id)));
     }
-  };
-  const told = async () => (await alerted()).length;
-  const body = productOf('1', { variantId: '2', price: '70.00' });
-  const answer = await app.send('PUT', '/products', body, TRUSTED);
-  t.equal(answer.text, '{"productId":"1"}');
-  t.ok((await told()) < WISHERS, 'answered before all are told');
-  const { profileId } = await app.shop.add({ sessionId: 'small' }, { productId: '3', price: '80.00' });
-  await app.send('PUT', '/products', productOf('3', { price: '70.00' }), TRUSTED);
-  await until('a product with one subscriber has its turn', async () =>
-    (await alerted()).includes(profileId),
-  );
-  t.ok((await told()) < WISHERS, 'while another one with many is being told of');
-  await app.close();
-  t.ok((await told()) < WISHERS, 'a process that ends leaves the rest to another');
-  const env = { ...ALERTS, VISIT_LOG: 'off' };
-  const next = await startApp(t, redis, { prefix: app.prefix, env, timing: { productScanMs: 100 } });
-  let visits = 0;
-  const isStruckOut = async () => {
-    await next.shop.visit({ sessionId: 'beside' });
-    visits++;
-    return (await client.exists(keys.products)) === 0;
-  };
-  const untilStruckOut = () => until('it is struck out', isStruckOut, 300_000);
-  await untilStruckOut();
-  t.ok(visits > 1, `${visits} visits beside it`);
-  const all = WISHERS + 1;
-  t.same([await told(), new Set(await alerted()).size], [all, all], 'each once');
-  t.equal((await next.send('PUT', '/products', body, TRUSTED)).status, 200);
-  await untilStruckOut();
-  t.equal(await told(), all, 'a repeat tells nobody');
-});
+    await subscribers.close();
+
+    const alerted = async () => {
+      const profiles: string[] = [];
+      for (let from = '-'; ; ) {
+        const page = await client.xrange(keys.events(0), from, '+', 'COUNT', PAGE);
+        for (const [, [, , , lines = '']] of page)
+          for (const line of lines.trim().split('\n')) {
+            const { origin, profile_id } = JSON.parse(line) as { origin: string; profile_id: string };
+            if (origin === 'alert') profiles.push(profile_id);
+          }
+        if (page.length < PAGE) return profiles;
+        from = `(${page.at(-1)?.[0]}`;
+      }
+    };
+    const count = async () => (await alerted()).length;
+    const body = productOf('1', { variantId: '2', price: '70.00' });
+    const answer = await app.send('PUT', '/products', body, TRUSTED);
+    t.equal(answer.text, '{"productId":"1"}');
+    t.ok((await count()) < SUBSCRIBERS, 'answered before all are alerted');
+    const { profileId } = await app.shop.add({ sessionId: 'small' }, { productId: '3', price: '80.00' });
+    await app.send('PUT', '/products', productOf('3', { price: '70.00' }), TRUSTED);
+    await until('a product with one subscriber has its turn', async () =>
+      (await alerted()).includes(profileId),
+    );
+    t.ok((await count()) < SUBSCRIBERS, 'while the alerts of another product are being sent');
+    await app.close();
+    t.ok((await count()) < SUBSCRIBERS, 'a process that ends leaves the rest to another');
+    const env = { ...ALERTS, VISIT_LOG: 'off' };
+    const next = await startApp(t, redis, { prefix: app.prefix, env, timing: { productScanMs: 100 } });
+    let visits = 0;
+    const isRemoved = async () => {
+      await next.shop.visit({ sessionId: 'beside' });
+      visits++;
+      return (await client.exists(keys.products)) === 0;
+    };
+    const untilRemoved = () => until('it is removed from the journal', isRemoved, 300_000);
+    await untilRemoved();
+    t.ok(visits > 1, `${visits} visits beside it`);
+    const all = SUBSCRIBERS + 1;
+    t.same([await count(), new Set(await alerted()).size], [all, all], 'each once');
+    t.equal((await next.send('PUT', '/products', body, TRUSTED)).status, 200);
+    await untilRemoved();
+    t.equal(await count(), all, 'a repeat alerts nobody');
+  },
+);
 
 const LEFT = 1_100;
-t.test('products left open are all done, and one that fails is seen in the figures', async (t) => {
+t.test('all products in the journal are done, and the metrics show one that fails', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
   const prefix = 'open';
@@ -177,7 +184,11 @@ t.test('products left open are all done, and one that fails is seen in the figur
     ...{ prefix, env: ALERTS, timing: { productScanMs: 50 } },
     onError: (line) => failures.push(line),
   });
-  await until('all others are struck out', async () => (await client.hlen(products)) === 1, 300_000);
+  await until(
+    'all others are removed from the journal',
+    async () => (await client.hlen(products)) === 1,
+    300_000,
+  );
   t.equal(await app.figure('products_open'), 1);
   const age = () => app.figure('products_oldest_open_seconds');
   await until('its age grows from look to look', async () => ((await age()) ?? 0) > 1);
@@ -188,7 +199,7 @@ t.test('products left open are all done, and one that fails is seen in the figur
 });
 
 const SETTINGS = { ...ALERTS, RECEIVERS_PRIVATE: 'allow', ERASURE_INTERVAL_S: '60' };
-t.test('the whole way', async (t) => {
+t.test('alerts from PUT /products to receivers, analysts and exports', async (t) => {
   const { redis, clickhouse, env } = await startStores(t, ['wishmeter']);
   const settings = { ...env, ...SETTINGS };
   const ofServe = { ...SETTINGS, CLICKHOUSE_URL: env.CLICKHOUSE_URL };
@@ -219,39 +230,50 @@ t.test('the whole way', async (t) => {
   const other = { ...item, variantId: null, price: '60.00' };
   const { profileId } = await app.shop.add({ sessionId: 's-2' }, other);
 
-  await t.test('its subscribers are sent it once, each receiver what it may have', async (t) => {
-    const variant = { variantId: 'gid://shopify/ProductVariant/2002', price: '59.90', currencyCode: 'eur' };
-    t.same(await put(app, 'gid://shopify/Product/1001', variant), [2, 2]);
-    await until('four deliveries', () => tool.delivered.length >= 4 && personal.delivered.length >= 4);
-    const contract = new Contract((await app.get('/openapi.json')).json);
-    for (const { body, id } of [...tool.delivered, ...personal.delivered]) {
-      t.equal(contract.deliveryFault('alert', body), undefined);
-      t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-    }
-    const drops = tool.delivered.filter(({ body }) => body.type === 'priceDrop').map(({ body }) => body);
-    const product = { productId: '1001', productHandle: 'red-shoe', productTitle: 'Red shoe' };
-    const common = { ...product, price: '59.90', currencyCode: 'EUR' };
-    const byCustomer = drops.find(({ data }) => data.customerId === '7');
-    t.same(byCustomer?.data, {
-      ...{ profileId: byCustomer?.data.profileId, ...ids },
-      ...{ ...common, variantId: '2002', priceBefore: '79.90' },
-    });
-    t.same(drops.find(({ data }) => data.customerId === null)?.data, {
-      ...{ profileId, customerId: null, sessionId: 's-2' },
-      ...{ ...common, variantId: null, priceBefore: '60.00' },
-    });
-    t.same(Object.keys(byCustomer ?? {}), ['type', 'timestamp', 'data']);
-    t.same(Object.keys(byCustomer?.data), [
-      ...['profileId', 'customerId', 'sessionId', 'productId', 'variantId', 'productHandle', 'productTitle'],
-      ...['priceBefore', 'price', 'currencyCode'],
-    ]);
-    const told = personal.delivered.find(({ body }) => body.data.customerId === '7');
-    t.match(told?.body.data, { email: 'ann@shop.example', firstName: null, lastName: null });
-    t.equal(new Set(tool.delivered.map(({ id }) => id)).size, 4);
-    t.same([...tool.faults, ...personal.faults], []);
-  });
+  await t.test(
+    'each receiver gets the alert of each subscriber once, with personal data only if it may have them',
+    async (t) => {
+      const variant = { variantId: 'gid://shopify/ProductVariant/2002', price: '59.90', currencyCode: 'eur' };
+      t.same(await put(app, 'gid://shopify/Product/1001', variant), [2, 2]);
+      await until('four deliveries', () => tool.delivered.length >= 4 && personal.delivered.length >= 4);
+      const contract = new Contract((await app.get('/openapi.json')).json);
+      for (const { body, id } of [...tool.delivered, ...personal.delivered]) {
+        t.equal(contract.deliveryFault('alert', body), undefined);
+        t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+      }
+      const drops = tool.delivered.filter(({ body }) => body.type === 'priceDrop').map(({ body }) => body);
+      const product = { productId: '1001', productHandle: 'red-shoe', productTitle: 'Red shoe' };
+      const common = { ...product, price: '59.90', currencyCode: 'EUR' };
+      const byCustomer = drops.find(({ data }) => data.customerId === '7');
+      t.same(byCustomer?.data, {
+        ...{ profileId: byCustomer?.data.profileId, ...ids },
+        ...{ ...common, variantId: '2002', priceBefore: '79.90' },
+      });
+      t.same(drops.find(({ data }) => data.customerId === null)?.data, {
+        ...{ profileId, customerId: null, sessionId: 's-2' },
+        ...{ ...common, variantId: null, priceBefore: '60.00' },
+      });
+      t.same(Object.keys(byCustomer ?? {}), ['type', 'timestamp', 'data']);
+      t.same(Object.keys(byCustomer?.data), [
+        ...[
+          'profileId',
+          'customerId',
+          'sessionId',
+          'productId',
+          'variantId',
+          'productHandle',
+          'productTitle',
+        ],
+        ...['priceBefore', 'price', 'currencyCode'],
+      ]);
+      const sent = personal.delivered.find(({ body }) => body.data.customerId === '7');
+      t.match(sent?.body.data, { email: 'ann@shop.example', firstName: null, lastName: null });
+      t.equal(new Set(tool.delivered.map(({ id }) => id)).size, 4);
+      t.same([...tool.faults, ...personal.faults], []);
+    },
+  );
 
-  await t.test('analysts see it in product_alerts, and no wish more', async (t) => {
+  await t.test('product_alerts shows each alert, and no other view does', async (t) => {
     t.same(
       await rows('SELECT * EXCEPT (occurred_at, profile_id) FROM product_alerts ORDER BY price_before, type'),
       [
@@ -272,7 +294,7 @@ t.test('the whole way', async (t) => {
     t.same(await rows('SELECT toUInt32(adds) AS adds FROM top_products'), [{ adds: 2 }]);
   });
 
-  await t.test('an export has it, beside the events', async (t) => {
+  await t.test("an export has the visitor's alerts next to the events", async (t) => {
     const { events, productAlerts } = await app.shop.exported({ customerId: '7' });
     t.equal(events.length, 1);
     t.match(events, [{ type: 'add' }]);
@@ -283,7 +305,7 @@ t.test('the whole way', async (t) => {
     ]);
   });
 
-  await t.test('an erasure takes it', async (t) => {
+  await t.test("an erasure removes the visitor's alerts, and leaves those of others", async (t) => {
     await app.shop.erase({ customerId: '7' });
     t.equal((await app.get('/profile?customerId=7', TRUSTED)).status, 404);
     t.same((await app.shop.exported({ sessionId: 's-2' })).productAlerts.length, 2);

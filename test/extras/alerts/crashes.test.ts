@@ -22,11 +22,11 @@ import {
   startServer,
   type Visitor,
 } from '../../wishlist/fixtures.js';
-import { product, wishersIn } from './fixtures.js';
+import { product, subscribersIn } from './fixtures.js';
 
 const MAX_STEPS = 60;
 type Act = (server: Server, visitor: Visitor) => Promise<unknown>;
-/** Wished at 1.00. */
+/** Saved at 1.00. */
 const wish: Act = (server, { guest }) => add(server, guest);
 const wishAgain: Act = (server, { guest }) => add(server, guest, '1', 2);
 const wishCheaper: Act = (server, { guest }) =>
@@ -53,7 +53,7 @@ const all =
     for (const act of acts) await act(server, visitor);
   };
 
-/** Alerts in the end, once product 1 was put at 0.50, and profiles in the index. */
+/** Alerts after product 1 was put at 0.50, and profiles then in the index. */
 type Case = readonly [name: string, prepare: Act, act: Act, alerts: number, subscribers: number];
 const CASES: readonly Case[] = [
   ['add', all(), wish, 1, 1],
@@ -66,9 +66,9 @@ const CASES: readonly Case[] = [
   ['erase a guest', wish, eraseGuest, 0, 0],
   ['erase a customer', all(wish, customerWishes, logIn), eraseCustomer, 0, 0],
   ['put', all(wish, customerWishes), drop, 2, 2],
-  ['put, where a merge is to be finished', all(wish, customerHasOther), all(logIn, drop), 1, 2],
+  ['put while a merge is pending', all(wish, customerHasOther), all(logIn, drop), 1, 2],
 ];
-/** Profiles, but merged sessions, with items that are not in the index: `<profile> <items> <entries>`. */
+/** Profiles with items that are not in the index, except merged sessions: `<profile> <items> <entries>`. */
 function missing(dump: Dump, prefix: string): string[] {
   const keys = createKeys(prefix);
   const isItems = keyPattern(keys.items('*.*'));
@@ -77,7 +77,7 @@ function missing(dump: Dump, prefix: string): string[] {
     const members = dump[keys.members(target.split(' ')[0] as string)] as Record<string, string> | undefined;
     return members?.[profileId]?.endsWith('\nmerged') ?? false;
   };
-  const entries = wishersIn(dump, prefix);
+  const entries = subscribersIn(dump, prefix);
   return Object.entries(dump).flatMap(([key, items]) => {
     if (!isItems.test(key)) return [];
     const [, bucket, id] = /\{([^}]+)\}:i:(.+)$/.exec(key) as unknown as [string, string, string];
@@ -115,35 +115,38 @@ async function tries(
       if (act !== eraseCustomer)
         t.same(missing(await dumpRedis(redis, prefix), prefix), [], `${what}: the index`);
       await act(second, visitor);
-      await listOf(second, visitor.guest); // finishes what is under way
+      await listOf(second, visitor.guest); // completes pending work
       t.same(missing(await dumpRedis(redis, prefix), prefix), [], `${what}: the index, once it was done`);
       for (let i = 0; i < 2; i++) await putAt(second, '0.50');
       const dump = await dumpRedis(redis, prefix);
-      t.equal(wishersIn(dump, prefix).length, subscribers, `${what}: profiles in the index`);
+      t.equal(subscribersIn(dump, prefix).length, subscribers, `${what}: profiles in the index`);
       t.equal((await alertsIn(redis, prefix)).length, alerts, `${what}: alerts`);
-      t.equal(dump[createKeys(prefix).products], undefined, `${what}: struck out`);
+      t.equal(dump[createKeys(prefix).products], undefined, `${what}: removed from the journal`);
       if (t.counts.fail > 0) return;
     }
   }
 }
-// On a cluster, where a change has the most steps.
+// On a cluster a change has the most steps.
 t.test('crashes', async (t) => {
   const redis = await startTestCluster(t);
   const prefix = 'crash';
   const start = () => startServer(t, redis, prefix, { alerts: true });
   const servers = [await start(), await start()];
-  for (const one of CASES) await t.test(one[0], (t) => tries(t, redis, prefix, servers, one));
+  for (const one of CASES)
+    await t.test(`index and alerts are right if a server ends after any step: ${one[0]}`, (t) =>
+      tries(t, redis, prefix, servers, one),
+    );
 });
 
-/** What another server does just before the first alert of 0.50, and how many alerts there are in the end. */
+/** What another server does just before the first alert at 0.50, and the number of alerts in the end. */
 const RACES: readonly (readonly [name: string, meanwhile: Act, drops: number])[] = [
-  ['wished again, at a lower price', wishCheaper, 0],
-  ['wished again, at the same price', wishAgain, 1],
-  ['removed', unwish, 0],
-  ['erased', eraseGuest, 0],
-  ['the guest logs in', logIn, 1],
-  ['merged into another profile', all(customerHasOther, logIn), 1],
-  ['put by another server', drop, 1],
+  ['an item saved again at a lower price', wishCheaper, 0],
+  ['an item saved again at the same price', wishAgain, 1],
+  ['an item removed', unwish, 0],
+  ['a guest erased', eraseGuest, 0],
+  ['a guest who logs in', logIn, 1],
+  ['a guest merged into another profile', all(customerHasOther, logIn), 1],
+  ['a product put by another server', drop, 1],
 ];
 eachRedis(t, async (t, redis) => {
   const prefix = 'race';
@@ -151,7 +154,7 @@ eachRedis(t, async (t, redis) => {
   const [server, other] = [await start(), await start()];
 
   for (const [name, meanwhile, drops] of RACES)
-    await t.test(name, async (t) => {
+    await t.test(`${name} just before an alert gets ${drops} in all`, async (t) => {
       await clear(redis, prefix);
       const visitor = newVisitor();
       await add(server, visitor.guest);
@@ -172,23 +175,26 @@ eachRedis(t, async (t, redis) => {
       t.equal((await alertsIn(redis, prefix)).length, drops, 'once');
     });
 
-  await t.test('a newer version that is not sent yet stays open when the older one is done', async (t) => {
-    await clear(redis, prefix);
-    await add(server, newVisitor().guest);
-    server.onSubscriber = async () => {
-      server.onSubscriber = async () => {};
-      other.crashAfter(1, true);
-      await t.rejects(putAt(other, '0.60'));
-      other.recover();
-    };
-    await putAt(server, '0.70');
-    t.match(await other.products?.open(), { products: 1 });
-  });
+  await t.test(
+    'a newer version with unsent alerts stays in the journal when the older one is done',
+    async (t) => {
+      await clear(redis, prefix);
+      await add(server, newVisitor().guest);
+      server.onSubscriber = async () => {
+        server.onSubscriber = async () => {};
+        other.crashAfter(1, true);
+        await t.rejects(putAt(other, '0.60'));
+        other.recover();
+      };
+      await putAt(server, '0.70');
+      t.match(await other.products?.open(), { products: 1 });
+    },
+  );
 
-  await t.test('an older version that is still being sent', async (t) => {
+  await t.test('a newer version that is put while an older one is being sent replaces it', async (t) => {
     for (const [older, newer, expected, isPublished = true] of [
       ['0.70', '0.60', ['0.60']],
-      // Nothing changes for the subscriber, but the item says that this version was there.
+      // Nothing changes for the subscriber, but the item is stamped with this version.
       ['0.70', '1.00', []],
       ['0.70', '0.70', ['0.70']],
       ['0.70', '0.60', [], false],

@@ -51,7 +51,7 @@ export async function alertsOf(redis: Redis, app: Pick<TestApp, 'prefix'>): Prom
   return (await rowsOf(redis, app)).filter(({ origin }) => origin === 'alert');
 }
 
-export function wishersIn(dump: Dump, prefix: string): string[] {
+export function subscribersIn(dump: Dump, prefix: string): string[] {
   const isIndex = keyPattern(createKeys(prefix).subscribers('*'));
   return Object.entries(dump)
     .filter(([key]) => isIndex.test(key))
@@ -59,5 +59,5 @@ export function wishersIn(dump: Dump, prefix: string): string[] {
     .sort();
 }
 
-export const wishersOf = async (redis: Redis, { prefix }: Pick<TestApp, 'prefix'>) =>
-  wishersIn(await dumpRedis(redis, prefix), prefix);
+export const subscribersOf = async (redis: Redis, { prefix }: Pick<TestApp, 'prefix'>) =>
+  subscribersIn(await dumpRedis(redis, prefix), prefix);

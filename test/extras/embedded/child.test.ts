@@ -68,7 +68,7 @@ t.test('a Node child says that it is ready, or why it cannot start', async (t) =
   await t.rejects(startChild(saying("{ failed: 'Port 1 is taken.' }")), new StartupError('Port 1 is taken.'));
 });
 
-t.test('a child that never gets ready fails the start with the reason, and is not tried again', async (t) => {
+t.test('a child that never gets ready fails the start with the reason, and is not retried', async (t) => {
   const never: Partial<ChildSpec<number>> = {
     ready: (_, ended) => new Promise((_, no) => ended.addEventListener('abort', () => no(ended.reason))),
   };
@@ -88,7 +88,7 @@ t.test('a child that never gets ready fails the start with the reason, and is no
   });
 });
 
-t.test('a child that dies is started again, and told what it was when it was ready', async (t) => {
+t.test('a child that dies is started again with its last ready value', async (t) => {
   const lasts: (number | undefined)[] = [];
   const { spec, states, names } = observed(WAIT);
   const child = await startChild({
@@ -143,7 +143,7 @@ t.test(
   },
 );
 
-t.test('restarts back off: each wait may be longer than the one before, and a stop ends it', async (t) => {
+t.test('restarts of a child back off with jitter, and a stop ends the waiting', async (t) => {
   const { spec, states, names } = observed('echo up; exit 1');
   const child = await startChild(spec);
   await until('it has died four times', () => states.filter(({ state }) => state === 'died').length >= 4);
@@ -156,7 +156,7 @@ t.test('restarts back off: each wait may be longer than the one before, and a st
   }
 });
 
-t.test('stop is SIGKILL after the deadline of that child', async (t) => {
+t.test('stop kills a stubborn child after its own deadline', async (t) => {
   const stubborn = `trap '' TERM; echo up; while :; do sleep 0.1; done`;
   const { spec, states } = observed(stubborn, { stopMs: 200 });
   const later = observed(stubborn, { stopMs: 600_000 }).spec;
@@ -191,16 +191,16 @@ async function ask(url: string, sql: string): Promise<string> {
   return text.trimEnd();
 }
 
-/** Queries that run now, this one among them. */
+/** Running queries, including this one. */
 const RUNNING = 'SELECT count() FROM system.processes';
 
-t.test('ClickHouse listens on loopback only, and ends its query before it stops', async (t) => {
+t.test('ClickHouse listens on loopback only, and a stop waits for its running query', async (t) => {
   const clickhouse = await startClickHouse({ dir: freshDir() });
   t.equal(new URL(clickhouse.url).hostname, '127.0.0.1');
   const outside = outsideAddress();
   if (outside) await t.rejects(fetch(`http://${outside}:${new URL(clickhouse.url).port}/ping`));
   const running = ask(clickhouse.url, 'SELECT sleep(1.5)');
-  // One that has only begun to come would be refused.
+  // A query that is still arriving would be refused.
   await until('it runs', async () => (await ask(clickhouse.url, RUNNING)) === '2');
   const stopping = clickhouse.stop();
   t.equal(await running, '0');
@@ -208,7 +208,7 @@ t.test('ClickHouse listens on loopback only, and ends its query before it stops'
   await t.rejects(ask(clickhouse.url, 'SELECT 1'), 'a new query is not taken');
 });
 
-t.test('ClickHouse: an unusable folder and a taken port are refused with the reason', async (t) => {
+t.test('ClickHouse refuses an unusable folder and a taken port with the reason', async (t) => {
   const dir = freshDir();
   await mkdir(dir);
   await writeFile(join(dir, 'config'), 'a file where a folder has to be');

@@ -1,5 +1,5 @@
-// Rights in the embedded ClickHouse: the analyst reads what it is shown and changes nothing, no statement of any user reaches
-// out of it, however it is spelled, and a page of another site reads and changes nothing.
+// Rights in the embedded ClickHouse: the analyst reads the shown tables and changes nothing, no statement of
+// any user reaches files or the network, and a page of another site reads and changes nothing.
 
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
@@ -48,7 +48,7 @@ t.test('the analyst needs no password and no name; the service needs its passwor
   t.equal(await roleOf({}, { user: 'wishmeter', password: 'x' }), 403);
 });
 
-t.test('the password, and all else in the folder, is for its owner only', async (t) => {
+t.test('the folder of ClickHouse, with its password, is for its owner only', async (t) => {
   const file = join(server.dir, 'service-url');
   t.equal((await readFile(file, 'utf8')).trim(), server.url);
   t.equal((await stat(file)).mode & 0o777, 0o600);
@@ -58,7 +58,7 @@ t.test('the password, and all else in the folder, is for its owner only', async 
   }
 });
 
-t.test('the analyst reads what is shown, by GET and by POST', async (t) => {
+t.test('the analyst reads the shown tables, by GET and by POST', async (t) => {
   for (const ask of [get, post]) {
     t.equal((await ask(analyst, 'SELECT sum(a) FROM shop.shown')).text, '3\n');
     t.equal((await ask(analyst, 'SELECT sum(a) FROM view_of_shown', { database: 'shop' })).text, '3\n');
@@ -72,14 +72,14 @@ t.test('the analyst reads what is shown, by GET and by POST', async (t) => {
     t.match((await ask(analyst, "SHOW SETTINGS LIKE 'max_threads'")).text, /^max_threads/);
     t.equal((await ask(analyst, 'SELECT count() FROM (VALUES (1), (2))')).text, '2\n');
     t.equal((await ask(analyst, 'SELECT sum(number) FROM numbers(3)')).text, '3\n');
-    // As Grafana and the like give them.
+    // As Grafana sends them.
     const limits = { max_execution_time: '60', max_result_rows: '100' };
     const settings = { ...limits, output_format_json_quote_64bit_integers: '1' };
     t.equal((await ask(analyst, 'SELECT toUInt64(1) AS n FORMAT JSONEachRow', settings)).text, '{"n":"1"}\n');
   }
 });
 
-t.test('and nothing else', async (t) => {
+t.test('the analyst reads no hidden table, changes nothing, and sets only allowed settings', async (t) => {
   const before = (await post(credentials, 'SELECT database, name FROM system.tables')).text;
   for (const sql of [
     'SELECT * FROM shop.hidden',
@@ -117,7 +117,7 @@ t.test('and nothing else', async (t) => {
   }
   for (const name of ['format_schema', 'additional_result_filter', 'dialect', 'role', 'profile'])
     t.ok((await post(analyst, 'SELECT 1', { [name]: 'x' })).status >= 400, name);
-  // None of them does harm; but the analyst's settings are an allow list, and they are not on it.
+  // These are harmless, but not on the allow list of the analyst's settings.
   for (const name of ['allow_archive_path_syntax', 'allow_ddl', 'async_insert'])
     t.match(await post(analyst, 'SELECT 1', { [name]: '1' }), { text: /may not change the setting/ }, name);
   t.equal((await post(credentials, 'SELECT database, name FROM system.tables')).text, before);
@@ -186,17 +186,17 @@ t.test('a GET of either user changes nothing, and readonly can only be tightened
   t.equal((await get(credentials, 'SELECT 1 SETTINGS max_block_size = 7')).text, '1\n');
   t.equal((await post(credentials, insert, { readonly: '1' })).status, 500);
   t.equal((await post(credentials, insert, { readonly: '2' })).status, 500);
-  for (const [headers, asked, told] of [
+  for (const [headers, asked, expected] of [
     [analyst, '0', '1'],
     [analyst, '2', '1'],
     [credentials, '0', '2'],
     [credentials, '1', '1'],
   ] as const)
-    t.equal((await get(headers, "SELECT getSetting('readonly')", { readonly: asked })).text, `${told}\n`);
+    t.equal((await get(headers, "SELECT getSetting('readonly')", { readonly: asked })).text, `${expected}\n`);
   t.equal((await post(credentials, 'SELECT count() FROM shop.shown')).text, '2\n');
 });
 
-t.test('a page of another site is refused, and no answer is a script', async (t) => {
+t.test('a page of another site is refused, and no answer can run as a script', async (t) => {
   const sql = 'SELECT 1';
   for (const site of ['cross-site', 'same-site', 'CROSS-SITE', 'x'])
     t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 403, site);
@@ -260,7 +260,7 @@ t.test('no statement of any user reaches the network', async (t) => {
   t.equal(connections, 0);
 });
 
-t.test('no user has a statement read by another parser than the one that judged it', async (t) => {
+t.test('no user can choose a dialect that the access check does not parse', async (t) => {
   for (const [user, headers] of Object.entries(users))
     for (const dialect of ['kusto', 'prql', 'promql', 'polyglot']) {
       const answer = await post(headers, 'SELECT 1', { dialect });
@@ -282,15 +282,22 @@ t.test('a table function that is not known to be harmless is refused, whatever t
     }
 });
 
-t.test('its process has no secret in its environment', { skip: process.platform !== 'linux' }, async (t) => {
-  const environment = await readFile(`/proc/${server.pid}/environ`, 'utf8');
-  t.match(environment, 'UV_THREADPOOL_SIZE=');
-  t.notMatch(environment, CANARY);
-  const names = environment.split('\0').map((line) => line.split('=')[0]);
-  t.notMatch(names.join(' '), /KEY|SECRET|TOKEN|PASSWORD|URL|HOME/);
-});
+t.test(
+  'the process of ClickHouse has no secret in its environment',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const environment = await readFile(`/proc/${server.pid}/environ`, 'utf8');
+    t.match(environment, 'UV_THREADPOOL_SIZE=');
+    t.notMatch(environment, CANARY);
+    const names = environment.split('\0').map((line) => line.split('=')[0]);
+    t.notMatch(names.join(' '), /KEY|SECRET|TOKEN|PASSWORD|URL|HOME/);
+  },
+);
 
-/** What reaches out, evaluates a text, or is about the server; and what has no use without a dictionary or a model. */
+/**
+ * Functions that reach out, evaluate text or describe the server, and those that need a dictionary or a
+ * model.
+ */
 const REFUSED = new RegExp(
   `^(${[
     'ai\\w+|dict(Get|Has|IsIn)\\w*|region\\w+|__\\w+|filesystem\\w+|transaction\\w+|addressTo\\w+|obfuscateQuery\\w*',
@@ -310,7 +317,7 @@ t.test('a function that is not on the allow list is refused, whatever this build
   const [refused, allowed] = [true, false].map((is) => names.filter((name) => REFUSED.test(name) === is));
   for (const name of refused ?? [])
     t.match(await post(analyst, `SELECT ${name}()`), { text: /ACCESS_DENIED/ }, name);
-  // A name is judged wherever it stands, so that one statement tries all.
+  // A name is checked wherever it stands, so one statement tests all.
   const columns = allowed?.map((name) => `1 AS \`${name}\``).join(', ');
   const { text: refusal } = await post(analyst, `SELECT ${columns} FORMAT Null`);
   t.equal(refusal, '', 'each new function: does it read a file, call a service or evaluate a text?');
@@ -320,7 +327,7 @@ t.test('a function that is not on the allow list is refused, whatever this build
       t.match(await post(headers, sql), { text: /ACCESS_DENIED/ }, sql);
 });
 
-t.test('every setting of this build was looked at, and those of a new one have to be', async (t) => {
+t.test('a new version of ClickHouse fails here until its settings are reviewed', async (t) => {
   // See FIXED_SETTINGS in src/extras/embedded/clickhouse/access.ts.
   const { text } = await post(credentials, 'SELECT version()');
   t.equal(text, '26.7.2.1\n', 'look for settings that reach out, then change this line');

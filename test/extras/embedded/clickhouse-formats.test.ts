@@ -10,7 +10,7 @@ import { TOOLS } from './tools.js';
 const { server, credentials, http, post, bare, table } = await openShop(t);
 
 for (const { tool, params, headers, statements } of TOOLS)
-  t.test(`${tool} is answered`, async (t) => {
+  t.test(`the statements of ${tool} are answered`, async (t) => {
     for (const sql of statements) {
       const { status, bytes } = await bare(sql, params, headers);
       t.equal(status, 200, `${sql}: ${bytes.toString('latin1', 0, 300)}`);
@@ -18,12 +18,12 @@ for (const { tool, params, headers, statements } of TOOLS)
     }
   });
 
-t.test('clickhouse-connect sees that Native has no block header here', async (t) => {
+t.test('clickhouse-connect gets Native without a block header', async (t) => {
   const answer = await http({ client_protocol_version: '54405', query: 'SELECT 1 AS check FORMAT Native' });
   t.equal(answer.text, '\u0001\u0001\u0005check\u0005UInt8\u0001');
 });
 
-t.test('formats with names stream: the names come once, whatever they are', async (t) => {
+t.test('a streamed format with names has them once, whatever they are', async (t) => {
   const columns = 'number AS a, toString(number) AS `b\n"c`';
   const texts = ['TabSeparatedWithNames', 'TSVRawWithNamesAndTypes', 'CSVWithNames', 'CSVWithNamesAndTypes'];
   const json = ['JSONCompactEachRowWithNamesAndTypes', 'JSONCompactStringsEachRowWithNames'];
@@ -80,7 +80,7 @@ function unpack(body: Buffer): Buffer {
   return Buffer.from(out);
 }
 
-t.test("the checksum is that of ClickHouse's own files, at every length", async (t) => {
+t.test("checksums are those of ClickHouse's own files, at every length", async (t) => {
   const lengths = new Set<number>();
   for (const rows of [1, 2, 3, 5, 8, 13, 21, 34, 40, 200, 3_000, 30_000]) {
     const name = await table('id UInt8, s String', 'SETTINGS min_bytes_for_wide_part = 0');
@@ -99,7 +99,7 @@ t.test("the checksum is that of ClickHouse's own files, at every length", async 
   t.same([...new Set(classes)].sort(), [-1, 0, 1, 2, 3]);
 });
 
-t.test('an answer to compress=1 is the same answer in frames, an error too', async (t) => {
+t.test('compress=1 gives the same answer in frames, also for an error', async (t) => {
   for (const sql of [
     'SELECT 1',
     "SELECT 'fourteen bytes'",
@@ -132,7 +132,7 @@ async function native(sql: string, revision?: string, more: Record<string, strin
   return (await bare(sql, { default_format: 'Native', ...more, ...later })).bytes;
 }
 
-/** Of one column and one block, all of it shorter than 128: what stands before its values, and its values. */
+/** Splits an answer of one column and one block, shorter than 128 bytes, into its head and its values. */
 function split(bytes: Buffer): [head: Buffer, values: Buffer] {
   const name = 3 + bytes.readUInt8(2);
   const type = name + 1 + bytes.readUInt8(name);
@@ -172,7 +172,7 @@ const COLUMNS = [
   "CAST(number, 'SimpleAggregateFunction(sum, UInt64)') AS sa",
 ];
 
-t.test('every column ends where it ends, of all types', async (t) => {
+t.test('Native finds the end of a column of every type', async (t) => {
   const from = 'FROM numbers(17)';
   const one = Buffer.of(1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0);
   const singles: Buffer[] = [];
@@ -190,7 +190,7 @@ t.test('every column ends where it ends, of all types', async (t) => {
   t.equal(blocks.toString('latin1').split(one.toString('latin1')).length - 1, 6, 'each block has its head');
 });
 
-t.test('a block that comes in many pieces is one block', async (t) => {
+t.test('a Native block that arrives in many pieces stays one block', async (t) => {
   const sql = "SELECT number, repeat('x', 1000) AS s, range(number % 50) AS a FROM numbers(5000)";
   const settings = { max_block_size: '1000', max_threads: '1' };
   const plain = await native(sql, undefined, settings);
@@ -198,7 +198,7 @@ t.test('a block that comes in many pieces is one block', async (t) => {
   t.equal(later.length, plain.length + 5 * (8 + 3), 'five heads, and a byte for each column');
 });
 
-t.test('a column of many rows, or of long texts, ends where it ends', async (t) => {
+t.test('Native finds the end of a column of many rows or of long texts', async (t) => {
   const head = Buffer.of(1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0);
   const columns = { number: ['UInt64', 300], "repeat('x', 300)": ['String', 3] } as const;
   for (const [column, [type, rows]] of Object.entries(columns)) {
@@ -213,7 +213,7 @@ t.test('a column of many rows, or of long texts, ends where it ends', async (t) 
   }
 });
 
-t.test('no rows are no blocks, and what can not be measured is refused in words', async (t) => {
+t.test('Native without rows has no block, and a type without a measurable end is refused', async (t) => {
   const answer = (await native('SELECT uniqState(number) FROM numbers(3)', LATER)).toString('latin1');
   t.match(answer, /NOT_IMPLEMENTED/);
   t.match(answer, /__exception__/);

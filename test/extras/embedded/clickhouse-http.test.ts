@@ -9,20 +9,20 @@ import { openClickHouse } from './fixtures.js';
 
 const { server, origin, connect, client, http, post, rows, one, table } = await openClickHouse(t);
 
-t.test('parameters of requests at the same time are not mixed up', async (t) => {
+t.test('parameters of concurrent ClickHouse requests are not mixed up', async (t) => {
   const ask = async (x: number) => Number((await post({ param_x: String(x) }, 'SELECT {x:UInt32}')).text);
   const numbers = Array.from({ length: 60 }, (_, x) => x);
   t.strictSame(await Promise.all(numbers.map(ask)), numbers);
 });
 
-t.test('parameters arrive as they were', async (t) => {
+t.test('query parameters reach ClickHouse unchanged', async (t) => {
   const query_params = { s: "tab\tnewline\nquote'back\\slash {x}", a: ['x', "y'\t"], i: 'system' };
   const query = 'SELECT {s:String} AS s, {a:Array(String)} AS a, count() > 0 AS i FROM {i:Identifier}.one';
   const result = await client.query({ query, query_params, format: 'JSONEachRow' });
   t.strictSame(await result.json(), [{ ...query_params, i: 1 }]);
 });
 
-t.test('a setting counts for its query only', async (t) => {
+t.test('a setting in the URL applies to its query only', async (t) => {
   const read = "SELECT getSetting('max_block_size'), getSetting('extremes') FORMAT TSV";
   const before = await one(read);
   t.match((await post({ max_block_size: '77', extremes: '1' }, read)).text, /^77\t/);
@@ -37,7 +37,7 @@ t.test('a setting counts for its query only', async (t) => {
   t.equal(quoted.text, `${log_comment}\n`);
 });
 
-t.test('the query may be in the URL, in the body, or begin in one and go on in the other', async (t) => {
+t.test('a query may be in the URL, in the body, or begin in one and continue in the other', async (t) => {
   t.equal((await http({ query: 'SELECT 1' })).text, '1\n');
   t.equal((await post({}, 'SELECT 2')).text, '2\n');
   t.equal((await post({ query: 'SELECT 3 +' }, '4')).text, '7\n');
@@ -50,7 +50,7 @@ t.test('the query may be in the URL, in the body, or begin in one and go on in t
   t.equal(all, "['a','b','c','d','e','f; g','h','h']");
 });
 
-t.test('an INSERT may name its table and columns in any way', async (t) => {
+t.test('an INSERT may spell its table and columns in any way', async (t) => {
   const name = await table('id UInt32, s String, `a (b), c` UInt8, format UInt8, values UInt8');
   for (const [sql, body] of [
     [`insert into table ${name}(id,s)values(1,'it''s; x'),(2,'\\n\\nSELECT 1');`, ''],
@@ -73,7 +73,7 @@ t.test('an INSERT may name its table and columns in any way', async (t) => {
   t.equal(await one(`SELECT count() FROM ${name} WHERE id = 9`), '0', 'refused, and not half done');
 });
 
-t.test('an INSERT takes no rows, and binary ones byte by byte', async (t) => {
+t.test('an INSERT accepts no rows, and binary rows byte for byte', async (t) => {
   const name = await table();
   for (const body of ['', '\n'])
     t.match(await post({ query: `INSERT INTO ${name} FORMAT JSONEachRow` }, body), { status: 200, text: '' });
@@ -85,7 +85,7 @@ t.test('an INSERT takes no rows, and binary ones byte by byte', async (t) => {
   t.strictSame(Buffer.from(await back.arrayBuffer()), row);
 });
 
-t.test('the format is that of the query, the header, the URL, or TabSeparated', async (t) => {
+t.test('the output format comes from the query, the header, the URL, or is TabSeparated', async (t) => {
   const json = { default_format: 'JSON' };
   const csv = { 'X-ClickHouse-Format': 'CSV' };
   const cases: [Record<string, string>, string, Record<string, string>, format: string, type: string][] = [
@@ -106,7 +106,7 @@ t.test('the format is that of the query, the header, the URL, or TabSeparated', 
   t.equal(show.text, '"name"\n"system"\n');
 });
 
-t.test('gzip both ways: bodies that say so are unpacked, answers are packed where asked for', async (t) => {
+t.test('gzipped bodies are unpacked, and answers are gzipped if the client asks for it', async (t) => {
   const name = await table();
   const query = `INSERT INTO ${name} FORMAT JSONEachRow`;
   const row = gzipSync('{"id":1,"s":"zipped"}\n');
@@ -129,7 +129,7 @@ t.test('gzip both ways: bodies that say so are unpacked, answers are packed wher
   t.equal((await post({}, 'not gzip', { 'Content-Encoding': 'gzip' })).status, 500);
 });
 
-t.test('the database is that of the header or the URL, else default', async (t) => {
+t.test('the database comes from the header, the URL, or is default', async (t) => {
   await client.command({ query: "CREATE DATABASE `o'd``d`" });
   const sql = 'SELECT currentDatabase() FORMAT TSVRaw';
   t.equal(await one(sql), 'default');
@@ -141,7 +141,7 @@ t.test('the database is that of the header or the URL, else default', async (t) 
   await other.close();
 });
 
-t.test('errors have the status, the header and the body of a server', async (t) => {
+t.test('errors have the status, the header and the body of a ClickHouse server', async (t) => {
   const cases: [sql: string, status: number, code: number, type: string][] = [
     ['SELECT nope', 500, 47, 'UNKNOWN_IDENTIFIER'],
     ['SELECT * FROM nowhere', 500, 60, 'UNKNOWN_TABLE'],
@@ -162,7 +162,7 @@ t.test('errors have the status, the header and the body of a server', async (t) 
   }
 });
 
-t.test('every answer carries the headers that clients read', async (t) => {
+t.test('every ClickHouse answer has the headers that clients read', async (t) => {
   const { headers } = await post({ query_id: 'my-id' }, 'SELECT 1 FORMAT JSON');
   for (const name of ['timezone', 'server-display-name']) t.ok(headers.get(`x-clickhouse-${name}`), name);
   t.match(JSON.parse(headers.get('x-clickhouse-summary') ?? ''), { result_rows: '1', written_rows: '0' });
@@ -172,7 +172,7 @@ t.test('every answer carries the headers that clients read', async (t) => {
   t.match(await idOf(), /^[0-9a-f-]{36}$/);
 });
 
-t.test('what is not supported is refused in words, never half done', async (t) => {
+t.test('an unsupported request is refused with a reason, never half done', async (t) => {
   t.match(await post({ decompress: '1' }, 'SELECT 1'), { status: 501, text: /\(NOT_IMPLEMENTED\)/ });
   t.match(await post({ role: 'r' }, 'SELECT 1'), { status: 501 });
   const form = new FormData();
@@ -180,7 +180,7 @@ t.test('what is not supported is refused in words, never half done', async (t) =
   t.match(await http({}, { method: 'POST', body: form }), { status: 501, text: /form/ });
 });
 
-t.test('health checks are answered, and other paths and methods refused', async (t) => {
+t.test('ClickHouse answers health checks, and refuses other paths and methods', async (t) => {
   for (const method of ['GET', 'HEAD'])
     for (const path of ['/ping', '/']) {
       const answer = await fetch(origin + path, { method });
@@ -194,13 +194,13 @@ t.test('health checks are answered, and other paths and methods refused', async 
   t.equal((await fetch(origin, { method: 'PUT', body: 'SELECT 1' })).status, 405);
 });
 
-t.test('an error behind few rows has its status', async (t) => {
+t.test('an error after a few rows still sets the status', async (t) => {
   const sql = 'SELECT throwIf(number = 500) FROM numbers(1000) FORMAT';
   for (const format of ['TSV', 'JSONEachRow', 'JSON'])
     t.match(await post({ max_block_size: '1' }, `${sql} ${format}`), { status: 500, text: /^Code: 395\./ });
 });
 
-t.test('an error behind the first rows ends the stream as that error', async (t) => {
+t.test('an error after rows were sent ends the stream as that error', async (t) => {
   const result = await client.query({
     query: 'SELECT throwIf(number = 500000) FROM numbers(1000000)',
     format: 'JSONEachRow',
@@ -214,7 +214,7 @@ t.test('an error behind the first rows ends the stream as that error', async (t)
   t.ok(seen > 0);
 });
 
-t.test('a body of 64 MiB is taken, one byte more is refused', async (t) => {
+t.test('an INSERT of 64 MiB is accepted, and one byte more is refused', async (t) => {
   const name = await table('id UInt8, s String');
   const limit = 64 * 1024 * 1024;
   const row = (bytes: number) =>
@@ -226,14 +226,14 @@ t.test('a body of 64 MiB is taken, one byte more is refused', async (t) => {
   t.equal(await one(`SELECT count() FROM ${name}`), '1');
 });
 
-t.test('there are no system logs that would grow', async (t) => {
+t.test('ClickHouse keeps no system logs that would grow', async (t) => {
   t.equal(await one("SHOW TABLES FROM system LIKE '%\\_log'"), '');
 });
 
-t.test('a bad line refuses all of them, with its code, and without a path of ours', async (t) => {
+t.test('a bad line refuses the whole insert, with its code, and without a path of the server', async (t) => {
   const name = await table('id UInt64, text String');
   const query = `INSERT INTO ${name} FORMAT JSONEachRow`;
-  // More than one block as chDB cuts them on its own.
+  // More than one block if chDB cut them on its own.
   const lineOf = (id: number) => `{"id":${id},"text":"schön \\"${id}\\""}\n`;
   const lines = Array.from({ length: 70_000 }, (_, id) => lineOf(id)).join('');
   const answer = await post({ query, input_format_parallel_parsing: '0' }, `${lines}{"id":"x"}\n`);

@@ -14,17 +14,20 @@ import { until } from '../../harness/until.js';
 import { dashboardOfShop, RANGE } from '../dashboard/fixtures.js';
 import { analyst, openClickHouse } from './fixtures.js';
 
-// In the second one nothing ends by its limit.
+// In the second server no statement reaches its limit.
 const [{ server, origin, credentials, post, one }, shop] = await Promise.all([
   openClickHouse(t, { analystSeconds: 1, restart: false }),
   dashboardOfShop(t, { analystSeconds: 86_400, restart: false }),
 ]);
-// A stream whose client has left would keep each of them from ending for seconds.
+// A stream whose client has left would delay an orderly stop by seconds.
 t.teardown(() => {
   for (const pid of [server.pid, shop.pid]) if (pid !== undefined) process.kill(pid, 'SIGKILL');
 });
 
-/** Clients that do not read, more than the analyst has places for: these are free some seconds later. Other tests run meanwhile. */
+/**
+ * More clients that do not read than the analyst has slots. The slots are free some seconds later; other
+ * tests run meanwhile.
+ */
 const UNREAD = 'SELECT number FROM numbers(77777777777777) FORMAT TSV';
 const stalled = Array.from({ length: 4 }, async () => {
   const sent = request(`${origin}/?user=analyst`, { method: 'POST' });
@@ -37,8 +40,8 @@ const stalled = Array.from({ length: 4 }, async () => {
 await Promise.all(stalled.slice(0, 3));
 const afterStalled = post({}, 'SELECT 1', analyst);
 
-t.test('a large result streams, and a client that leaves in the middle of it keeps no place', async (t) => {
-  // More than there are places for reads.
+t.test('a large result streams, and a client that leaves in the middle frees its slot', async (t) => {
+  // More than there are slots for reads.
   for (let i = 0; i < 8; i++) {
     const client = new AbortController();
     const body = 'SELECT number FROM numbers(1000000000) FORMAT TSV';
@@ -54,7 +57,7 @@ t.test('a large result streams, and a client that leaves in the middle of it kee
 const cookie = await shop.session();
 let profiles = 0;
 
-/** By whole results and by streams, at work and asleep, as the plan is made and after it; none ends in a day. */
+/** Statements that run for days: with whole and streamed results, busy and asleep, during planning and after. */
 const ENDLESS = [
   'SELECT count() FROM numbers(10000000000000)',
   'SELECT sleepEachRow(1) FROM numbers(100000)',
@@ -75,7 +78,7 @@ async function runningInShop(): Promise<number> {
   return (await select(shop.client, processes)).length;
 }
 
-/** More statements than there are places for. @returns what makes their clients leave */
+/** Sends more statements than there are slots. @returns a function that aborts their clients */
 async function occupy(sent: readonly string[]): Promise<() => void> {
   const clients = new AbortController();
   for (const sql of sent) ask(sql, clients.signal).catch(() => {});
@@ -103,7 +106,7 @@ async function othersGoOn(t: Test): Promise<void> {
   t.equal(await exported(), 0, 'an erasure');
 }
 
-t.test('statements that go on, and those that their clients left, hold up nothing', async (t) => {
+t.test('endless statements, with their clients or without, delay no other request', async (t) => {
   const leave = await occupy([...ENDLESS, ...ENDLESS]);
   await othersGoOn(t);
   t.not(await runningInShop(), 0);
@@ -112,7 +115,7 @@ t.test('statements that go on, and those that their clients left, hold up nothin
   await until('none of them runs', async () => (await runningInShop()) === 0);
 });
 
-t.test('a client that does not read its answer keeps no place', async (t) => {
+t.test('a client that does not read its answer frees its slot', async (t) => {
   t.equal((await afterStalled).text, '1\n');
   for (const sent of await Promise.all(stalled)) sent.destroy();
   await until('none of them runs', async () => (await running('7777777)')) === 0);
@@ -172,7 +175,7 @@ t.test(
   },
 );
 
-t.test('a result of any length comes whole, in one document too, and is not held in memory', async (t) => {
+t.test('a result of any length arrives whole, also as one document, and is not held in memory', async (t) => {
   const memory = async () =>
     Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024;
   const before = await memory();
@@ -192,7 +195,7 @@ t.test('a result of any length comes whole, in one document too, and is not held
   t.ok(most - before < 250, `${before} MiB and then ${most}`);
 });
 
-t.test('a result is cut short where a request asks for it', async (t) => {
+t.test('a result is cut short if a request asks for it by result_overflow_mode', async (t) => {
   const sql = 'SELECT number FROM numbers(1000001) FORMAT JSONCompact';
   for (const mode of ['throw', 'break']) {
     const asked = { result_overflow_mode: mode, max_threads: '1', max_result_rows: '1' };

@@ -1,4 +1,5 @@
-// An embedded ClickHouse, bare or with tables that its analyst is shown or not, asked by its client and by plain HTTP.
+// An embedded ClickHouse, empty or with shown and hidden tables, and requests by its client and by plain
+// HTTP.
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { ClickHouseSpec } from '../../../src/extras/embedded/clickhouse/start.js';
@@ -8,7 +9,7 @@ import type { Scope } from '../../harness/redis.js';
 type Texts = Readonly<Record<string, string>>;
 type ClientOptions = Parameters<typeof createClient>[0];
 
-/** Asked as the service's user, unless a request says otherwise. All of it ends with the test. */
+/** Requests are the service user's, unless they name another. Everything ends with the test. */
 export async function openClickHouse(t: Scope, spec: Partial<ClickHouseSpec> = {}) {
   const server = await startTestClickHouse(t, spec);
   const { origin, headers: credentials } = forFetch(server.url);
@@ -29,7 +30,7 @@ export async function openClickHouse(t: Scope, spec: Partial<ClickHouseSpec> = {
     body: string | Buffer = '',
     headers: Record<string, string> = {},
   ) => http(params, { method: 'POST', body, headers });
-  /** Without credentials, which makes it the analyst's. */
+  /** Without credentials: as the analyst. */
   const bare = async (body: string, params: Texts = {}, headers: Texts = {}) => {
     const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
       method: 'POST',

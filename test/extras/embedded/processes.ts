@@ -1,4 +1,4 @@
-// For tests that kill: a parent process of its own, and who of a process group is still there.
+// For tests that kill: a parent in a process of its own, and the living members of a process group.
 
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';

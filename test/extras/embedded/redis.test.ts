@@ -1,4 +1,4 @@
-// The embedded Redis: what it is set to, who reaches it, and what is left after each kind of end.
+// The embedded Redis: its settings, who reaches it, and why a start fails.
 
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { connect as connectTcp } from 'node:net';
@@ -48,7 +48,7 @@ function accepts(host: string, port: number): Promise<boolean> {
   });
 }
 
-t.test('it is the Redis that production asks for: append-only, no eviction, no snapshots', async (t) => {
+t.test('the embedded Redis is append-only, evicts nothing and makes no snapshots', async (t) => {
   const redis = await startTestRedis(t, { fsync: 'always' });
   const expected = {
     appendonly: 'yes',
@@ -68,20 +68,23 @@ t.test('it is the Redis that production asks for: append-only, no eviction, no s
     t.equal((await stat(join(redis.dir, name))).mode & 0o077, 0, name);
 });
 
-t.test('where the folder is too deep for a socket, a port of loopback has a password', async (t) => {
-  const { url, pid } = second;
-  t.match(url, /^redis:\/\/:[\w-]{32}@127\.0\.0\.1:\d+$/);
-  t.equal(embeddedRedisUrl(deep), url, 'for `wishmeter dead`, which has only the folder');
-  const { host, port, password } = new URL(url);
-  await t.rejects(ask(`redis://${host}`, 'GET', 'k'), /NOAUTH/, 'not without its password');
-  await t.rejects(ask(`redis://:x${password}@${host}`, 'GET', 'k'), /WRONGPASS|NOAUTH/);
-  t.equal((await stat(join(deep, 'listen.conf'))).mode & 0o777, 0o600);
-  t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), password);
-  const outside = outsideAddress();
-  if (outside) t.equal(await accepts(outside, Number(port)), false, 'on loopback only');
-});
+t.test(
+  'the embedded Redis listens on loopback with a password if its folder is too deep for a socket',
+  async (t) => {
+    const { url, pid } = second;
+    t.match(url, /^redis:\/\/:[\w-]{32}@127\.0\.0\.1:\d+$/);
+    t.equal(embeddedRedisUrl(deep), url, 'for `wishmeter dead`, which has only the folder');
+    const { host, port, password } = new URL(url);
+    await t.rejects(ask(`redis://${host}`, 'GET', 'k'), /NOAUTH/, 'not without its password');
+    await t.rejects(ask(`redis://:x${password}@${host}`, 'GET', 'k'), /WRONGPASS|NOAUTH/);
+    t.equal((await stat(join(deep, 'listen.conf'))).mode & 0o777, 0o600);
+    t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), password);
+    const outside = outsideAddress();
+    if (outside) t.equal(await accepts(outside, Number(port)), false, 'on loopback only');
+  },
+);
 
-t.test('without the program, one sentence says what to install', async (t) => {
+t.test('a start without a Redis program says in one sentence what to install', async (t) => {
   const { PATH } = process.env;
   t.teardown(() => {
     process.env.PATH = PATH;
@@ -94,12 +97,12 @@ t.test('without the program, one sentence says what to install', async (t) => {
   });
 });
 
-t.test('data that cannot be loaded fails the start with the first words of Redis on it', async (t) => {
+t.test("data that Redis cannot load fail the start with Redis's first words on it", async (t) => {
   const dir = freshDir();
   const files = join(dir, 'appendonlydir');
   await (await startRedis({ dir })).stop();
   const [last = ''] = (await readdir(files)).filter((name) => name.endsWith('.incr.aof'));
-  // As a power cut leaves it.
+  // As after a power cut.
   await appendFile(join(files, last), Buffer.alloc(4_096));
   const bad =
     /^Redis did not start: exit code 1: Bad file format reading the append only file .*redis-check-aof --fix/;
@@ -110,7 +113,7 @@ t.test('data that cannot be loaded fails the start with the first words of Redis
   await t.rejects(startRedis({ dir }), { name: 'StartupError', message });
 });
 
-t.test('a folder in use is refused, also where it is too deep for a socket', async (t) => {
+t.test('a folder that another Redis uses is refused, even if it is too deep for a socket', async (t) => {
   for (const [i, dir] of used.entries())
     t.match(await refused[i], { message: `Another Redis is using ${dir}; stop it or set another DATA_DIR.` });
   for (const { url } of [first, second]) t.equal(await ask(url, 'PING'), 'PONG');

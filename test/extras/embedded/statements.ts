@@ -56,7 +56,7 @@ function expressionsInTexts(secret: string): readonly string[] {
   ];
 }
 
-/** ClickHouse holds settings of a subquery against no constraint. */
+/** ClickHouse checks no constraints for the settings of a subquery. */
 function filtersOfSubqueries(secret: string): readonly string[] {
   const filter = `additional_table_filters = {'shop.shown': 'toUInt8(file(\\'${secret}\\'))'}`;
   const filtered = `SELECT a FROM shop.shown SETTINGS ${filter}`;

@@ -1,4 +1,4 @@
-// What analysts' tools send, by their drivers' sources. The drivers themselves are not run here.
+// Requests of analysts' tools, from the sources of their drivers. The drivers are not run here.
 
 export interface ToolRequest {
   readonly tool: string;

@@ -20,7 +20,7 @@ const PRIVATE =
   fe80::1 fec0::1 fc00::1 fd00:ec2::254 ff02::1 100::1 2001:db8::1 3fff::1
   2001::1 2002:7f00:1:: 2002:a9fe:a9fe::1`.split(/\s+/);
 const PUBLIC = '1.1.1.1 8.8.8.8 100.128.0.1 172.32.0.1 192.169.0.1 2606:4700::1111 2a00:1450::1'.split(' ');
-t.test('which addresses are public', async (t) => {
+t.test('private and reserved addresses are not public', async (t) => {
   for (const address of PRIVATE) t.notOk(isPublic(address), address);
   for (const address of PUBLIC) t.ok(isPublic(address), address);
 });
@@ -39,22 +39,25 @@ const REFUSED: readonly [RegExp, readonly string[]][] = [
   [/no user/, ['a', 'a:b', ':b'].map((user) => `https://${user}@shop.example/`)],
   [/2048/, [`https://shop.example/${'x'.repeat(2_048)}`]],
 ];
-t.test('a private address is refused in each way of writing it', async (t) => {
+t.test('a receiver at a private address is refused, however the address is written', async (t) => {
   const addresses = new Addresses(false, answering(['8.8.8.8']));
   for (const [message, urls] of REFUSED)
     for (const url of urls) await t.rejects(addresses.check(url), { message }, url);
   await t.resolves(addresses.check('https://shop.example/hook'));
   await t.resolves(addresses.check('https://1.1.1.1:8443/hook'));
 });
-t.test('a host with one private address is refused, and one that does not resolve', async (t) => {
-  const refuses = (resolve: Resolve, message: RegExp) =>
-    t.rejects(new Addresses(false, resolve).check('https://shop.example/'), { message });
-  for (const answer of [['127.0.0.1'], ['8.8.8.8', '10.0.0.1'], ['8.8.8.8', '::1'], ['::ffff:10.0.0.1']])
-    await refuses(answering(answer), /public address/);
-  await refuses(answering([]), /resolve/);
-  await refuses(() => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })), /ENOTFOUND/);
-});
-t.test('DNS that changes between the check and the connection reaches no one', async (t) => {
+t.test(
+  "a receiver's host with one private address is refused, and so is one that does not resolve",
+  async (t) => {
+    const refuses = (resolve: Resolve, message: RegExp) =>
+      t.rejects(new Addresses(false, resolve).check('https://shop.example/'), { message });
+    for (const answer of [['127.0.0.1'], ['8.8.8.8', '10.0.0.1'], ['8.8.8.8', '::1'], ['::ffff:10.0.0.1']])
+      await refuses(answering(answer), /public address/);
+    await refuses(answering([]), /resolve/);
+    await refuses(() => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })), /ENOTFOUND/);
+  },
+);
+t.test('a delivery is not sent if its host resolves to a private address after the check', async (t) => {
   const tool = await startTool(t);
   const port = new URL(tool.url).port;
   const addresses = new Addresses(false, answering(['8.8.8.8'], ['127.0.0.1']));
@@ -62,7 +65,7 @@ t.test('DNS that changes between the check and the connection reaches no one', a
   await t.resolves(addresses.check(named));
   for (const [url, why] of [
     [named, /public address/],
-    [`https://127.0.0.1:${port}/`, /public address/], // no one looks it up
+    [`https://127.0.0.1:${port}/`, /public address/], // needs no lookup
     [tool.url, /https/],
   ] as const)
     t.match(await post({ addresses, url }, {}, '{}'), { status: 0, why }, url);
@@ -72,7 +75,7 @@ t.test('DNS that changes between the check and the connection reaches no one', a
 const LONG_MS = 600_000;
 /** More than there are threads that dns.lookup could block. */
 const SILENT = Array.from({ length: 6 }, (_, i) => `silent-${i}.example`);
-t.test('receivers that are slow, or whose name server is silent, delay no other', async (t) => {
+t.test('slow receivers, and silent name servers, delay no other receiver', async (t) => {
   const names = { 'good.example': '127.0.0.1', 'slow.example': '127.0.0.1' };
   const silences = Object.fromEntries(SILENT.map((name) => [name, null]));
   const dns = await startNameServer(t, { ...names, ...silences });
@@ -83,7 +86,7 @@ t.test('receivers that are slow, or whose name server is silent, delay no other'
   const at = (host: string, { url } = good) => Object.assign(new URL(url), { hostname: host }).href;
   const { client, keys } = deliveries.store;
   const make = async (url: string) => {
-    // As it was made while its name was known.
+    // As if it had been made while its name resolved.
     const made = await deliveries.receiver({ ...good });
     await client.hset(keys.receivers, made.id, JSON.stringify({ ...made, url }));
     return made;
@@ -101,14 +104,14 @@ t.test('receivers that are slow, or whose name server is silent, delay no other'
   for (const { id } of silent)
     t.match(await deliveries.status(id), { failures: 0, delivered: 0, pending: 20 }, 'it still waits');
 });
-t.test("the system's own names need no name server, and are as private as their address", async (t) => {
+t.test('localhost needs no name server, and counts as a private address', async (t) => {
   const dns = await startNameServer(t, { localhost: null });
   const resolve = createResolve({ servers: [dns.at] });
   await t.resolves(new Addresses(true, resolve).check('http://localhost/'));
   await t.rejects(new Addresses(false, resolve).check('https://localhost/'), { message: /public address/ });
   t.same(dns.asked, []);
 });
-t.test('names of /etc/hosts come before those of DNS', async (t) => {
+t.test('names in /etc/hosts come before those of DNS', async (t) => {
   const dns = await startNameServer(t, { 'b.example': '127.0.0.9', 'silent.example': null });
   const lines = ['# b.example', '', '10.0.0.1 a.example A2 # c', '10.0.0.2\ta.example'];
   const hosts = [...lines, 'fd00::1 a.example', 'x b.example', ''].join('\n');
@@ -123,7 +126,7 @@ t.test('names of /etc/hosts come before those of DNS', async (t) => {
   await t.rejects(silent, { message: 'does not resolve (ETIMEOUT)' }, 'a silent name server is given up');
 });
 
-t.test('short names are asked for under the search list, long ones first as they are', async (t) => {
+t.test('a short name is looked up in the search list first, and a long one as it is', async (t) => {
   const dns = await startNameServer(t, {
     'n8n.tools.svc': '127.0.0.1',
     'a.b': '127.0.0.2',
@@ -153,7 +156,7 @@ t.test('short names are asked for under the search list, long ones first as they
   await t.rejects(found('', 'n8n'), { code: 'ENOTFOUND' });
 });
 
-t.test('an answer may take 15 s', async (t) => {
+t.test('a receiver may take 15 s to answer', async (t) => {
   const tool = await startTool(t);
   const limits = t.capture(AbortSignal, 'timeout', AbortSignal.timeout);
   t.match(await post({ addresses: new Addresses(true), url: tool.url }, {}, '{}'), { status: 200 });

@@ -24,7 +24,7 @@ const missing = (tool: Tool, sent: readonly string[]) => {
   const arrived = new Set(tool.delivered.map(({ id }) => id));
   return sent.filter((id) => !arrived.has(id));
 };
-/** A `deliver` that gets a signal at its n-th delivery. @returns what it leaves, and who goes on */
+/** A `deliver` that gets a signal at its n-th delivery. @returns its queue, and deliverers that can continue */
 async function interrupted(
   t: Test,
   prefix: string,
@@ -53,19 +53,22 @@ async function interrupted(
 
 for (const isAnswered of [false, true])
   for (const nth of FULL ? [1, 2, 7, 16, 17, 40] : [17])
-    t.test(`killed with ${nth} ${isAnswered ? 'answered' : 'sent'}: each event arrives`, async (t) => {
-      const one = await interrupted(t, `k${nth}${isAnswered}`, nth, isAnswered, 'SIGKILL');
-      await once(one.child, 'exit');
-      const { tool, sent } = one;
-      t.not(missing(tool, sent).length, 0, 'it was killed before the end');
-      await one.makeDue(one.id);
-      one.deliverer();
-      await until('all have arrived', () => missing(tool, sent).length === 0);
-      t.ok(tool.delivered.length <= 100 + MAX_CONCURRENT_DELIVERIES, `${tool.delivered.length} in all`);
-      t.same(tool.faults, []);
-    });
+    t.test(
+      `each event arrives although deliver is killed with ${nth} ${isAnswered ? 'answered' : 'sent'}`,
+      async (t) => {
+        const one = await interrupted(t, `k${nth}${isAnswered}`, nth, isAnswered, 'SIGKILL');
+        await once(one.child, 'exit');
+        const { tool, sent } = one;
+        t.not(missing(tool, sent).length, 0, 'it was killed before the end');
+        await one.makeDue(one.id);
+        one.deliverer();
+        await until('all have arrived', () => missing(tool, sent).length === 0);
+        t.ok(tool.delivered.length <= 100 + MAX_CONCURRENT_DELIVERIES, `${tool.delivered.length} in all`);
+        t.same(tool.faults, []);
+      },
+    );
 
-t.test('frozen, it wakes up once another had its work, and goes on', async (t) => {
+t.test('a frozen deliver continues after another one has delivered its events', async (t) => {
   const one = await interrupted(t, 'frozen', 30, false, 'SIGSTOP');
   const { tool, sent } = one;
   await one.makeDue(one.id);
@@ -80,7 +83,7 @@ t.test('frozen, it wakes up once another had its work, and goes on', async (t) =
   t.same(tool.faults, []);
 });
 
-t.test('what a failover forgot of takes and results is taken again, and nothing is left out', async (t) => {
+t.test('leases and results that a failover lost are repeated, and no delivery is left out', async (t) => {
   const deliveries = await openDeliveries(t, server, 'failover');
   const { id } = await deliveries.receiver(await startTool(t));
   const queue = deliveries.receivers.queue(id);
@@ -99,7 +102,7 @@ t.test('what a failover forgot of takes and results is taken again, and nothing 
   t.match(await take(), [{ line: 'b' }, { line: 'c' }, { line: 'd' }]);
 });
 
-t.test('an erased visitor is in no delivery; what comes later is sent', async (t) => {
+t.test('deliveries of an erased visitor are dropped, and those of later events are sent', async (t) => {
   const pipeline = await pipelines.fresh();
   const app = await startApp(t, server, { prefix: pipeline.prefix });
   const deliveries = await openDeliveries(t, server, pipeline.prefix);
@@ -114,7 +117,7 @@ t.test('an erased visitor is in no delivery; what comes later is sent', async (t
   await app.shop.event(stays);
   await pipeline.drained();
   await flusher.close();
-  // More than one page of it.
+  // More than one page of deliveries.
   await deliveries.send(...Array(120).fill({ profileId }), {});
   t.equal(await client.xlen(queue), 123);
 
@@ -128,7 +131,7 @@ t.test('an erased visitor is in no delivery; what comes later is sent', async (t
   t.equal(await client.xlen(queue), 2);
   t.notMatch(JSON.stringify(await dumpRedis(server, pipeline.prefix)), /s-gone-visitor/);
 
-  // An erasure that the eraser has not come to yet: only events from before it are left out.
+  // This erasure is still queued: only events from before it are dropped.
   await app.shop.event(gone);
   await app.shop.erase(gone);
   await deliveries.send({ profileId, at: Date.now() - 60_000 }, { profileId, at: Date.now() + 30_000 });
@@ -144,7 +147,7 @@ t.test('an erased visitor is in no delivery; what comes later is sent', async (t
 const NOW = Date.now();
 const at = (ago: number) => new Date(NOW - ago).toISOString();
 
-/** 25 events of one receiver's types in ClickHouse, several in each millisecond, of which none waits. */
+/** 25 events of a receiver's types in ClickHouse, several per millisecond, none of them queued. */
 async function openReplay(t: Test) {
   const pipeline = await pipelines.fresh();
   const deliveries = await openDeliveries(t, server, pipeline.prefix);
@@ -166,7 +169,7 @@ async function openReplay(t: Test) {
 }
 
 t.test(
-  '`replay` queues each event since then once, in its order, over pages, but no erased one',
+  '`replay` queues each event since the given time once, in order, over pages, without erased visitors',
   async (t) => {
     const { store, given, again, queued } = await openReplay(t);
     await store.client.hset(store.keys.erasures, '7.p12', `${NOW} ${NOW}`);

@@ -25,7 +25,7 @@ const lineOf = (profileId = '1.s', payload = {}) => {
 };
 const arrived = (tool: Tool, n: number) => until(`${n} deliveries`, () => tool.delivered.length >= n);
 const ids = (tool: Tool) => tool.delivered.map(({ id }) => id);
-t.test('an event arrives as analysts see it, under its own id, signed', async (t) => {
+t.test('an event arrives as analysts see it, under its own id, and signed', async (t) => {
   const { deliveries, tool } = await openOne(t);
   const [id] = await deliveries.send({
     profileId: '1.sA',
@@ -57,7 +57,7 @@ t.test('an event arrives as analysts see it, under its own id, signed', async (t
   t.same(tool.faults, []);
 });
 
-t.test('a purchase arrives as the row of purchases; a merge is no delivery', async (t) => {
+t.test('a purchase arrives as the row of purchases, and a merge is not delivered', async (t) => {
   const { deliveries, tool } = await openOne(t);
   const line = {
     ...{ name: '1', productId: '1001', variantId: '2002', quantity: 2 },
@@ -87,40 +87,46 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
   });
 });
 
-t.test('a receiver gets its types, since it was made, and nothing that ClickHouse refused', async (t) => {
-  const [deliveries, adds, all] = [await open(t), await startTool(t), await startTool(t)];
-  await deliveries.send({});
-  const { client, keys } = deliveries.store;
-  t.same(await client.keys(keys.deliveries('*').queue), [], 'without receivers nothing is written');
-  await deliveries.receiver(adds, { types: ['add'] });
-  await deliveries.receiver(all);
-  const [add, remove] = await deliveries.send({ type: 'add' }, { type: 'remove' });
-  const refused = lineOf();
-  const letter = { line: Buffer.from(refused.slice(0, -1)), code: 1, reason: '' };
-  await deliveries.handOver.handOver(Buffer.from(refused), [letter]);
-  deliveries.deliverer();
-  await deliveries.settled();
-  await arrived(all, 2);
-  t.same(ids(adds), [add]);
-  t.same(ids(all), [add, remove]);
-});
+t.test(
+  'a receiver gets events of its types since it was made, and none that ClickHouse refused',
+  async (t) => {
+    const [deliveries, adds, all] = [await open(t), await startTool(t), await startTool(t)];
+    await deliveries.send({});
+    const { client, keys } = deliveries.store;
+    t.same(await client.keys(keys.deliveries('*').queue), [], 'without receivers nothing is written');
+    await deliveries.receiver(adds, { types: ['add'] });
+    await deliveries.receiver(all);
+    const [add, remove] = await deliveries.send({ type: 'add' }, { type: 'remove' });
+    const refused = lineOf();
+    const letter = { line: Buffer.from(refused.slice(0, -1)), code: 1, reason: '' };
+    await deliveries.handOver.handOver(Buffer.from(refused), [letter]);
+    deliveries.deliverer();
+    await deliveries.settled();
+    await arrived(all, 2);
+    t.same(ids(adds), [add]);
+    t.same(ids(all), [add, remove]);
+  },
+);
 
-t.test('no more than 16 are leased at once, each once, for longer than an answer may take', async (t) => {
-  const { deliveries, tool, id } = await openOne(t);
-  const { client, keys } = deliveries.store;
-  const counts: number[] = [];
-  tool.answer = async (res) => {
-    counts.push(await client.zcount(keys.deliveries(id).due, (Date.now() + 20_000) * 16, '+inf'));
-    setTimeout(() => res.end(), 20);
-  };
-  const sent = await deliveries.send(...Array(100).fill({}));
-  deliveries.deliverer();
-  await arrived(tool, 100);
-  await deliveries.settled();
-  t.equal(counts[0], 16);
-  t.equal(Math.max(...counts), 16);
-  t.same(ids(tool).sort(), sent.sort());
-});
+t.test(
+  'at most 16 deliveries are leased at once, each once, for longer than an answer may take',
+  async (t) => {
+    const { deliveries, tool, id } = await openOne(t);
+    const { client, keys } = deliveries.store;
+    const counts: number[] = [];
+    tool.answer = async (res) => {
+      counts.push(await client.zcount(keys.deliveries(id).due, (Date.now() + 20_000) * 16, '+inf'));
+      setTimeout(() => res.end(), 20);
+    };
+    const sent = await deliveries.send(...Array(100).fill({}));
+    deliveries.deliverer();
+    await arrived(tool, 100);
+    await deliveries.settled();
+    t.equal(counts[0], 16);
+    t.equal(Math.max(...counts), 16);
+    t.same(ids(tool).sort(), sent.sort());
+  },
+);
 
 const SWITCHING = 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n';
 const NOWHERE = 'http://127.0.0.1:1/';
@@ -135,7 +141,7 @@ const FAILURES = [
   ['half a head', (res) => res.socket?.write('HTTP/1.1 200'), /^no answer in/],
   [NOWHERE, () => {}, 'ECONNREFUSED'],
 ] satisfies readonly [string, Tool['answer'], string | RegExp][];
-t.test('what is a failure, and after the last attempt a dead letter', async (t) => {
+t.test('each kind of failure is retried, and becomes a dead letter after the last attempt', async (t) => {
   const deliveries = await open(t);
   const receivers = [];
   for (const [what, answer, why] of FAILURES) {
@@ -155,7 +161,7 @@ t.test('what is a failure, and after the last attempt a dead letter', async (t) 
 
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
 const WAITS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
-t.test('a failed delivery comes again at the times of the contract and holds up no other', async (t) => {
+t.test('a failed delivery is retried at the times of the contract, and delays no other', async (t) => {
   const { deliveries, tool, id } = await openOne(t);
   tool.answer = (res, { body }) => void res.writeHead(body.data.payload.bad ? 500 : 204).end();
   const [bad, good] = await deliveries.send({ payload: { bad: true } }, {});
@@ -180,7 +186,7 @@ t.test('a failed delivery comes again at the times of the contract and holds up 
   t.same(ids(tool).sort(), [good, ...Array(10).fill(bad)].sort());
 });
 
-t.test('a Retry-After of 429 or 503 is waited for, at most 24 h, and is no attempt', async (t) => {
+t.test('a Retry-After of 429 or 503 is respected up to 24 h, and counts as no attempt', async (t) => {
   const { deliveries, tool, id } = await openOne(t);
   const inMs = (ms: number) => new Date(Date.now() + ms).toUTCString();
   const cases: [status: number, retryAfter: string, waitS: number][] = [
@@ -205,7 +211,7 @@ t.test('a Retry-After of 429 or 503 is waited for, at most 24 h, and is no attem
   for (const [i, [, retryAfter, waitS]] of cases.entries()) {
     const score = scores[i] as number;
     t.equal(score % 16, 0, 'no attempt was made');
-    // In their order of `due`; a tenth more is jitter, and the earliest was answered a little before the latest.
+    // In the order of `due`. Jitter adds up to a tenth, and the first answer came a little before the last.
     const waited = (score / 16 - lastFailureAt) / 1_000 / waitS;
     t.ok(waited > 0.8 && waited < 1.11, `${retryAfter}: ${waited} of ${waitS} s`);
   }
@@ -215,7 +221,7 @@ t.test('a Retry-After of 429 or 503 is waited for, at most 24 h, and is no attem
   t.match(await deliveries.status(), { delivered: 6, failures: 6, dead: 0 });
 });
 
-t.test('an answer of 10 MB, or without an end, is a success, and only a little of it is read', async (t) => {
+t.test('a huge or endless answer is a success, and only a little of it is read', async (t) => {
   const { deliveries, tool } = await openOne(t);
   let written = 0;
   tool.answer = (res) => {
@@ -258,7 +264,7 @@ t.test(
   },
 );
 
-t.test('410 disables a receiver; what waits for it is sent once it is resumed', async (t) => {
+t.test('an answer of 410 disables a receiver, and its deliveries are sent once it is resumed', async (t) => {
   const { deliveries, tool, id } = await openOne(t);
   const { receivers } = deliveries;
   const isEnabled = async () => (await receivers.get(id)).isEnabled;
@@ -288,36 +294,39 @@ t.test('410 disables a receiver; what waits for it is sent once it is resumed', 
   t.match(await deliveries.status(), { pending: 0, dead: 1 }, 'at the last attempt it is a dead letter, too');
 });
 
-t.test('five days without success disable a receiver; a success or resumption begins anew', async (t) => {
-  const { deliveries, tool, id } = await openOne(t);
-  const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
-  const { state } = deliveries.store.keys.deliveries(id);
-  const DAY = 24 * 60 * 60_000;
-  const attemptAfter = async (failedForMs: number, status: number) => {
-    await deliveries.store.client.hset(state, 'failingSince', Date.now() - failedForMs);
-    tool.answer = (res) => void res.writeHead(status).end();
+t.test(
+  'five days without success disable a receiver, and a success or a resumption restarts them',
+  async (t) => {
+    const { deliveries, tool, id } = await openOne(t);
+    const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
+    const { state } = deliveries.store.keys.deliveries(id);
+    const DAY = 24 * 60 * 60_000;
+    const attemptAfter = async (failedForMs: number, status: number) => {
+      await deliveries.store.client.hset(state, 'failingSince', Date.now() - failedForMs);
+      tool.answer = (res) => void res.writeHead(status).end();
+      await deliveries.send({});
+      await deliveries.settled();
+      await sleep(300);
+      return isEnabled();
+    };
+    deliveries.deliverer({ retriesMs: [] });
+    t.ok(await attemptAfter(6 * DAY, 200), 'it has succeeded');
+    t.equal(await deliveries.store.client.hget(state, 'failingSince'), null);
+    t.ok(await attemptAfter(4.9 * DAY, 500), 'four days');
+    await attemptAfter(5.1 * DAY, 500);
+    await until('it is disabled', async () => !(await isEnabled()));
+    t.equal((await deliveries.receivers.get(id)).disabledWhy, 'no delivery succeeded for five days');
+    await deliveries.receivers.change(id, { isEnabled: true });
+    tool.delivered.length = 0;
     await deliveries.send({});
+    await arrived(tool, 1);
     await deliveries.settled();
     await sleep(300);
-    return isEnabled();
-  };
-  deliveries.deliverer({ retriesMs: [] });
-  t.ok(await attemptAfter(6 * DAY, 200), 'it has succeeded');
-  t.equal(await deliveries.store.client.hget(state, 'failingSince'), null);
-  t.ok(await attemptAfter(4.9 * DAY, 500), 'four days');
-  await attemptAfter(5.1 * DAY, 500);
-  await until('it is disabled', async () => !(await isEnabled()));
-  t.equal((await deliveries.receivers.get(id)).disabledWhy, 'no delivery succeeded for five days');
-  await deliveries.receivers.change(id, { isEnabled: true });
-  tool.delivered.length = 0;
-  await deliveries.send({});
-  await arrived(tool, 1);
-  await deliveries.settled();
-  await sleep(300);
-  t.ok(await isEnabled(), 'its five days begin anew');
-});
+    t.ok(await isEnabled(), 'its five days begin anew');
+  },
+);
 
-t.test('beyond its bytes the oldest deliveries become dead letters', async (t) => {
+t.test('the oldest deliveries become dead letters if a queue exceeds its bytes', async (t) => {
   const deliveries = await open(t);
   const { id } = await deliveries.receiver(await startTool(t));
   const payload = { text: 'x'.repeat(900) };
@@ -340,7 +349,7 @@ t.test('beyond its bytes the oldest deliveries become dead letters', async (t) =
   t.equal(dead, 30 - waiting.length);
 });
 
-t.test('names and addresses go only to a receiver made for them, with the present profile', async (t) => {
+t.test('names and addresses go only to receivers made for them, with the present profile', async (t) => {
   const app = await startApp(t, redis);
   const deliveries = await openDeliveries(t, redis, app.prefix);
   const [plain, personal] = [await startTool(t), await startTool(t)];
@@ -360,7 +369,7 @@ t.test('names and addresses go only to a receiver made for them, with the presen
   t.match(personal.delivered[0]?.body.data, { profileId, ...names });
 });
 
-t.test('while a queue takes nothing, the hand-over is repeated; other queues get it once', async (t) => {
+t.test('a hand-over is repeated while one queue refuses it, and other queues get it once', async (t) => {
   const deliveries = await open(t);
   const { store, handOver } = deliveries;
   const [one, other] = [await startTool(t), await startTool(t)];
@@ -374,7 +383,7 @@ t.test('while a queue takes nothing, the hand-over is repeated; other queues get
   for (const { id } of [taking, refusing]) t.equal((await deliveries.status(id)).pending, 1);
 });
 
-t.test('nothing waits for a removed receiver, nor what is handed over in that moment', async (t) => {
+t.test('a removed receiver has no deliveries, even of events handed over at that moment', async (t) => {
   const { deliveries, id } = await openOne(t);
   const { store, receivers } = deliveries;
   await deliveries.send({});
@@ -395,35 +404,38 @@ t.test('nothing waits for a removed receiver, nor what is handed over in that mo
   t.equal(await store.client.exists(store.keys.receivers), 0);
 });
 
-t.test('one that stops waits for due answers; a receiver removed meanwhile leaves nothing', async (t) => {
-  const { deliveries, tool, id } = await openOne(t);
-  const held: ServerResponse[] = [];
-  tool.answer = (res) => void held.push(res);
-  const sent = await deliveries.send(...Array(20).fill({}));
-  const deliverer = deliveries.deliverer();
-  await until('as many as may be are in flight', () => held.length === 16);
-  let isClosed = false;
-  const closed = deliverer.close().then(() => {
-    isClosed = true;
-  });
-  const other = deliveries.deliverer();
-  await until('the rest has come', () => held.length === 20);
-  await sleep(600);
-  t.notOk(isClosed);
-  for (const res of held.splice(0)) res.end();
-  await closed;
-  await deliveries.settled();
-  t.same(ids(tool).sort(), sent.sort());
+t.test(
+  'a stopping deliverer waits for pending answers, and a receiver removed meanwhile leaves nothing',
+  async (t) => {
+    const { deliveries, tool, id } = await openOne(t);
+    const held: ServerResponse[] = [];
+    tool.answer = (res) => void held.push(res);
+    const sent = await deliveries.send(...Array(20).fill({}));
+    const deliverer = deliveries.deliverer();
+    await until('as many as may be are in flight', () => held.length === 16);
+    let isClosed = false;
+    const closed = deliverer.close().then(() => {
+      isClosed = true;
+    });
+    const other = deliveries.deliverer();
+    await until('the rest has come', () => held.length === 20);
+    await sleep(600);
+    t.notOk(isClosed);
+    for (const res of held.splice(0)) res.end();
+    await closed;
+    await deliveries.settled();
+    t.same(ids(tool).sort(), sent.sort());
 
-  await deliveries.send({});
-  await until('it is in flight', () => held.length === 1);
-  await deliveries.receivers.remove(id);
-  held[0]?.end();
-  await other.close();
-  t.equal(await deliveries.store.client.exists(...Object.values(deliveries.store.keys.deliveries(id))), 0);
-});
+    await deliveries.send({});
+    await until('it is in flight', () => held.length === 1);
+    await deliveries.receivers.remove(id);
+    held[0]?.end();
+    await other.close();
+    t.equal(await deliveries.store.client.exists(...Object.values(deliveries.store.keys.deliveries(id))), 0);
+  },
+);
 
-t.test('of twenty receivers some hang or fail: the others get all, and those once they answer', async (t) => {
+t.test('hanging and failing receivers delay no others, and get everything once they answer', async (t) => {
   const deliveries = await open(t);
   const tools: Tool[] = [];
   const held: ServerResponse[] = [];
@@ -448,7 +460,7 @@ t.test('of twenty receivers some hang or fail: the others get all, and those onc
   for (const { faults } of tools) t.same(faults, []);
 });
 
-t.test('what another program queues or removes is not sent, and holds nothing up', async (t) => {
+t.test('deliveries that another program queues or removes are not sent, and delay nothing', async (t) => {
   const { deliveries, tool, id } = await openOne(t);
   const { queue, due } = deliveries.store.keys.deliveries(id);
   const { client } = deliveries.store;
@@ -470,7 +482,7 @@ t.test('what another program queues or removes is not sent, and holds nothing up
   t.equal(await client.zcard(due), 0);
 });
 
-t.test('two that deliver from a cluster send nothing twice, and what one leaves the other has', async (t) => {
+t.test("two deliverers on a cluster send nothing twice, and one takes over the other's rest", async (t) => {
   const deliveries = await open(t, await startTestCluster(t));
   const tools = [await startTool(t), await startTool(t), await startTool(t)];
   const held: ServerResponse[] = [];
@@ -490,49 +502,52 @@ t.test('two that deliver from a cluster send nothing twice, and what one leaves 
   for (const tool of tools) t.same(ids(tool).sort(), [...sent].sort());
 });
 
-t.test('how long what is due has waited, and the counts of the last hour', async (t) => {
-  const deliveries = await open(t);
-  const { id } = await deliveries.receiver(await startTool(t));
-  const queue = deliveries.receivers.queue(id);
-  const late = async () => (await queue.status()).lateMs;
-  t.equal(await late(), 0, 'nothing waits');
-  await queue.add(['a', 'b']);
-  await sleep(50);
-  t.ok((await late()) >= 50, 'what nobody has taken');
-  const [a, b] = (await queue.take(9, 600_000)).map((taken) => taken.id) as [string, string];
-  t.equal(await late(), 0, 'all of it is in flight');
-  await queue.add(['c']);
-  const [c] = (await queue.take(9, 0)).map((taken) => taken.id) as [string];
-  await sleep(50);
-  t.ok((await late()) >= 50, 'of which the lease has ended');
-  await queue.resolve(c, { outcome: 'retry', attempts: 1, retryInMs: 60_000, why: 'x' });
-  t.equal(await late(), 0, 'what has failed is not due yet');
+t.test(
+  "a queue's status has the age of its oldest due delivery, and the counts of the last hour",
+  async (t) => {
+    const deliveries = await open(t);
+    const { id } = await deliveries.receiver(await startTool(t));
+    const queue = deliveries.receivers.queue(id);
+    const late = async () => (await queue.status()).lateMs;
+    t.equal(await late(), 0, 'nothing waits');
+    await queue.add(['a', 'b']);
+    await sleep(50);
+    t.ok((await late()) >= 50, 'what nobody has taken');
+    const [a, b] = (await queue.take(9, 600_000)).map((taken) => taken.id) as [string, string];
+    t.equal(await late(), 0, 'all of it is in flight');
+    await queue.add(['c']);
+    const [c] = (await queue.take(9, 0)).map((taken) => taken.id) as [string];
+    await sleep(50);
+    t.ok((await late()) >= 50, 'of which the lease has ended');
+    await queue.resolve(c, { outcome: 'retry', attempts: 1, retryInMs: 60_000, why: 'x' });
+    t.equal(await late(), 0, 'what has failed is not due yet');
 
-  await queue.resolve(a, { outcome: 'done' });
-  await queue.resolve(b, { outcome: 'drop' });
-  await queue.resolve(c, { outcome: 'dead', why: 'x' });
-  const counts = { inHour: { delivered: 1, failures: 2 }, delivered: 1, failures: 2, dead: 1 };
-  t.match(await queue.status(), counts);
-  // As if it had been counted so many steps of five minutes earlier.
-  const { client, keys } = deliveries.store;
-  const { state } = keys.deliveries(id);
-  const slots = Array.from({ length: 13 }, (_, i) => `recent${i}`);
-  const [counted = ''] = (await client.hmget(state, ...slots)).filter((one) => one !== null);
-  const step = Number(counted?.split(' ')[0]);
-  const set = async (ago: number) => {
-    await client.hdel(state, ...slots);
-    await client.hset(state, `recent${(step - ago) % 13}`, `${step - ago} 2 2`);
-  };
-  await set(11);
-  t.match(await queue.status(), { inHour: { delivered: 2, failures: 2 } });
-  await set(13);
-  t.match(await queue.status(), { inHour: { delivered: 0, failures: 0 } });
-  await queue.resolve(a, { outcome: 'done' });
-  // Its slot begins anew.
-  t.match(await queue.status(), { inHour: { delivered: 1, failures: 0 }, delivered: 2 });
-});
+    await queue.resolve(a, { outcome: 'done' });
+    await queue.resolve(b, { outcome: 'drop' });
+    await queue.resolve(c, { outcome: 'dead', why: 'x' });
+    const counts = { inHour: { delivered: 1, failures: 2 }, delivered: 1, failures: 2, dead: 1 };
+    t.match(await queue.status(), counts);
+    // Moves the counts back by this many steps of five minutes.
+    const { client, keys } = deliveries.store;
+    const { state } = keys.deliveries(id);
+    const slots = Array.from({ length: 13 }, (_, i) => `recent${i}`);
+    const [counted = ''] = (await client.hmget(state, ...slots)).filter((one) => one !== null);
+    const step = Number(counted?.split(' ')[0]);
+    const set = async (ago: number) => {
+      await client.hdel(state, ...slots);
+      await client.hset(state, `recent${(step - ago) % 13}`, `${step - ago} 2 2`);
+    };
+    await set(11);
+    t.match(await queue.status(), { inHour: { delivered: 2, failures: 2 } });
+    await set(13);
+    t.match(await queue.status(), { inHour: { delivered: 0, failures: 0 } });
+    await queue.resolve(a, { outcome: 'done' });
+    // The old counts of this slot are gone.
+    t.match(await queue.status(), { inHour: { delivered: 1, failures: 0 }, delivered: 2 });
+  },
+);
 
-t.test('what is logged has no secret, no signature and no visitor', async (t) => {
+t.test('the log of deliveries has no secret, no signature and no visitor', async (t) => {
   const { deliveries, tool, id, secret } = await openOne(t);
   tool.answer = (res) => void res.writeHead(410).end('no');
   const lines: string[] = [];
@@ -545,7 +560,7 @@ t.test('what is logged has no secret, no signature and no visitor', async (t) =>
   t.notMatch(lines.join(''), /v1,|sLogged|s-1/);
 });
 
-t.test('many answers of 410 disable a receiver once, and none after it is resumed', async (t) => {
+t.test('many answers of 410 disable a receiver once, and not again after it is resumed', async (t) => {
   const { deliveries, tool, id } = await openOne(t);
   const { receivers } = deliveries;
   const answers: (() => void)[] = [];
@@ -567,7 +582,7 @@ t.test('many answers of 410 disable a receiver once, and none after it is resume
   t.ok((await receivers.get(id)).isEnabled);
 });
 
-t.test('that Redis is away is logged once, and once that it is back', async (t) => {
+t.test('an outage of Redis is logged once by a deliverer, and its end once', async (t) => {
   const { deliveries } = await openOne(t);
   const { receivers } = deliveries;
   const list = receivers.list.bind(receivers);

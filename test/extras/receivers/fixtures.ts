@@ -31,7 +31,7 @@ type Answer = (res: ServerResponse, delivered: Delivered) => void;
 export interface Tool {
   readonly url: string;
   readonly delivered: Delivered[];
-  /** What has signed it; none until it is known, and then nothing is verified. */
+  /** The receiver's secret. Nothing is verified until it is set. */
   secret: string | undefined;
   answer: Answer;
   readonly faults: string[];
@@ -60,7 +60,7 @@ export async function startTool(t: Scope): Promise<Tool> {
 const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
 let events = 0;
 
-/** Local addresses are allowed, and retries come soon. @param resolve other than the system's names */
+/** Local addresses are allowed, and retries come soon. @param resolve replaces the system's name resolution */
 export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string, resolve?: Resolve) {
   const store = await openStore(t, redis, { keyPrefix: prefix });
   const log = pino({ level: 'silent' });

@@ -1,4 +1,4 @@
-// The operations of /receivers: who may call them, what they take, that a secret is shown once, and how deliveries are signed.
+// The operations of /receivers: their callers and bodies, secrets that are shown once, and signatures.
 
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
@@ -17,7 +17,7 @@ const openOne = async (t: Test, settings: AppSettings = {}) => {
   const [deliveries, tool] = [await openDeliveries(t, redis, app.prefix), await startTool(t)];
   return { app, deliveries, tool, id: (await deliveries.receiver(tool)).id };
 };
-t.test('an unreadable receiver is 404, logged once, removable, and holds up no other one', async (t) => {
+t.test('an unreadable receiver is 404, logged once, removable, and delays no other', async (t) => {
   const logged: string[] = [];
   const { app, deliveries, tool, id } = await openOne(t, { onError: (line) => logged.push(line) });
   const { client, keys } = deliveries.store;
@@ -44,38 +44,47 @@ t.test('an unreadable receiver is 404, logged once, removable, and holds up no o
   }
   t.equal(await client.hlen(keys.receivers), 1);
 });
-t.test('a receiver is made, read, changed and removed; its secret is shown when it is made', async (t) => {
-  const app = await startApp(t, redis, { env: ALLOWED });
-  const made = await app.post('/receivers', { url, types: ['add', 'add', 'purchase'] }, TRUSTED);
-  t.equal(made.status, 200);
-  const { secret, ...shown } = made.json;
-  t.match(secret, /^whsec_/);
-  t.same(shown, {
-    ...{ id: shown.id, url, types: ['add', 'purchase'], includePersonal: false, isEnabled: true },
-    ...{ createdAt: shown.createdAt, pending: 0, lastSuccessAt: null, lastFailureAt: null, lastError: null },
-  });
-  const path = `/receivers/${shown.id}`;
-  t.same((await app.get(path, TRUSTED)).json, shown);
-  t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [shown] });
+t.test(
+  'a receiver is made, read, changed and removed, and its secret is shown only when it is new',
+  async (t) => {
+    const app = await startApp(t, redis, { env: ALLOWED });
+    const made = await app.post('/receivers', { url, types: ['add', 'add', 'purchase'] }, TRUSTED);
+    t.equal(made.status, 200);
+    const { secret, ...shown } = made.json;
+    t.match(secret, /^whsec_/);
+    t.same(shown, {
+      ...{ id: shown.id, url, types: ['add', 'purchase'], includePersonal: false, isEnabled: true },
+      ...{
+        createdAt: shown.createdAt,
+        pending: 0,
+        lastSuccessAt: null,
+        lastFailureAt: null,
+        lastError: null,
+      },
+    });
+    const path = `/receivers/${shown.id}`;
+    t.same((await app.get(path, TRUSTED)).json, shown);
+    t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [shown] });
 
-  const paused = await app.send('PATCH', path, { isEnabled: false, types: ['*'] }, TRUSTED);
-  t.same(paused.json, { ...shown, isEnabled: false, types: ['*'] });
-  const rotated = await app.send('PATCH', path, { rotateSecret: true, isEnabled: true }, TRUSTED);
-  t.match(rotated.json.secret, /^whsec_/);
-  t.not(rotated.json.secret, secret);
-  t.same((await app.get(path, TRUSTED)).json, { ...shown, types: ['*'] });
+    const paused = await app.send('PATCH', path, { isEnabled: false, types: ['*'] }, TRUSTED);
+    t.same(paused.json, { ...shown, isEnabled: false, types: ['*'] });
+    const rotated = await app.send('PATCH', path, { rotateSecret: true, isEnabled: true }, TRUSTED);
+    t.match(rotated.json.secret, /^whsec_/);
+    t.not(rotated.json.secret, secret);
+    t.same((await app.get(path, TRUSTED)).json, { ...shown, types: ['*'] });
 
-  t.same((await app.del(path, undefined, TRUSTED)).json, { deleted: true });
-  for (const answer of [
-    await app.get(path, TRUSTED),
-    await app.del(path, undefined, TRUSTED),
-    await app.send('PATCH', path, { isEnabled: true }, TRUSTED),
-    await app.post(`${path}/test`, undefined, TRUSTED),
-  ])
-    t.match(answer, { status: 404, json: { code: 'not_found' } });
-  t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [] });
-});
-t.test('what is wrong with a receiver is 400, each fault by its field, and makes none', async (t) => {
+    t.same((await app.del(path, undefined, TRUSTED)).json, { deleted: true });
+    for (const answer of [
+      await app.get(path, TRUSTED),
+      await app.del(path, undefined, TRUSTED),
+      await app.send('PATCH', path, { isEnabled: true }, TRUSTED),
+      await app.post(`${path}/test`, undefined, TRUSTED),
+    ])
+      t.match(answer, { status: 404, json: { code: 'not_found' } });
+    t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [] });
+  },
+);
+t.test('a wrong receiver is 400 with an issue for each field, and is not made', async (t) => {
   const app = await startApp(t, redis);
   const faults = async (body: object) => {
     const { status, json } = await app.post('/receivers', body, TRUSTED);
@@ -105,7 +114,7 @@ t.test('what is wrong with a receiver is 400, each fault by its field, and makes
   const unchanged = { url: 'https://8.8.8.8/', types, isEnabled: true };
   t.match((await app.get(`/receivers/${id}`, TRUSTED)).json, unchanged);
 });
-t.test('there are at most twenty, also where several are made at once', async (t) => {
+t.test('at most twenty receivers exist, even if several are made at once', async (t) => {
   const app = await startApp(t, redis, { env: ALLOWED });
   const make = () => app.post('/receivers', { url, types: ['add'] }, TRUSTED);
   const answers = await Promise.all(Array.from({ length: 24 }, make));
@@ -113,21 +122,24 @@ t.test('there are at most twenty, also where several are made at once', async (t
   t.equal(answers.filter(({ status }) => status === 400).length, 4);
   t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 20);
 });
-t.test('an idempotency key makes a receiver once, also if the server ends before it answers', async (t) => {
-  const app = await startApp(t, redis, { env: ALLOWED });
-  const { store } = await openDeliveries(t, redis, app.prefix);
-  const make = () =>
-    app.post('/receivers', { url, types: ['add'] }, { ...TRUSTED, 'idempotency-key': 'crash' });
-  const first = await make();
-  t.same((await make()).json, first.json);
-  const [record = ''] = await store.client.keys(store.keys.request('*').replace(/[{}]/g, '?'));
-  const { fingerprint, customer } = parseRecord((await store.client.get(record)) ?? '');
-  const inFlight = { id: first.json.id, at: Date.now(), fingerprint, customer, locations: '' };
-  await store.client.set(record, inFlightText(inFlight), 'KEEPTTL');
-  t.match(await make(), { status: 200, json: first.json });
-  t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
-});
-t.test('under an idempotency key a receiver is tested once, and removed once', async (t) => {
+t.test(
+  'a receiver is made once under an idempotency key, even if the server ends before it answers',
+  async (t) => {
+    const app = await startApp(t, redis, { env: ALLOWED });
+    const { store } = await openDeliveries(t, redis, app.prefix);
+    const make = () =>
+      app.post('/receivers', { url, types: ['add'] }, { ...TRUSTED, 'idempotency-key': 'crash' });
+    const first = await make();
+    t.same((await make()).json, first.json);
+    const [record = ''] = await store.client.keys(store.keys.request('*').replace(/[{}]/g, '?'));
+    const { fingerprint, customer } = parseRecord((await store.client.get(record)) ?? '');
+    const inFlight = { id: first.json.id, at: Date.now(), fingerprint, customer, locations: '' };
+    await store.client.set(record, inFlightText(inFlight), 'KEEPTTL');
+    t.match(await make(), { status: 200, json: first.json });
+    t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
+  },
+);
+t.test('a receiver is tested once and removed once under an idempotency key', async (t) => {
   const { app, tool, id } = await openOne(t);
   const twice = async (method: string, path: string) => {
     const send = () => app.send(method, path, undefined, { ...TRUSTED, 'idempotency-key': method });
@@ -139,14 +151,14 @@ t.test('under an idempotency key a receiver is tested once, and removed once', a
   t.equal(tool.delivered.length, 1);
   await twice('DELETE', `/receivers/${id}`);
 });
-t.test('at its maxmemory a receiver can be removed, which makes room, and paused', async (t) => {
+t.test('a receiver can be paused and removed while Redis is at maxmemory', async (t) => {
   const { app, deliveries, id } = await openOne(t);
   await deliveries.store.client.config('SET', 'maxmemory', '1mb');
   t.teardown(() => deliveries.store.client.config('SET', 'maxmemory', '0'));
   t.match(await app.send('PATCH', `/receivers/${id}`, { isEnabled: false }, TRUSTED), { status: 200 });
   t.match(await app.del(`/receivers/${id}`, undefined, TRUSTED), { json: { deleted: true } });
 });
-t.test('a removal that ended half way is finished by the next one', async (t) => {
+t.test("a receiver's removal that ended half-way is finished by the next one", async (t) => {
   const { app, deliveries, id } = await openOne(t);
   await deliveries.send({});
   const { client, keys } = deliveries.store;
@@ -154,7 +166,7 @@ t.test('a removal that ended half way is finished by the next one', async (t) =>
   t.equal((await app.del(`/receivers/${id}`, undefined, TRUSTED)).status, 404);
   t.equal(await client.exists(...Object.values(keys.deliveries(id))), 0);
 });
-t.test('a test says what the receiver answered, or why there was no answer', async (t) => {
+t.test('POST /receivers/:id/test says what the receiver answered, or why there was no answer', async (t) => {
   const { app, tool, id } = await openOne(t);
   const test = async () => (await app.post(`/receivers/${id}/test`, undefined, TRUSTED)).json;
   t.same(await test(), { status: 200 });
@@ -170,7 +182,7 @@ t.test('a test says what the receiver answered, or why there was no answer', asy
     'it counts nowhere',
   );
 });
-t.test('how a receiver stands: what waits, the last success and failure', async (t) => {
+t.test('GET /receivers/:id shows pending deliveries, the last success and the last failure', async (t) => {
   const { app, deliveries, tool, id } = await openOne(t);
   await deliveries.send({}, {});
   const read = async () => (await app.get(`/receivers/${id}`, TRUSTED)).json;
@@ -198,7 +210,7 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
 
 const DAY = 24 * 60 * 60_000;
 const NEW = { url: 'https://shop.example/hook', types: ['add'], includePersonal: false } as const;
-t.test('after a rotation the old secret, and some before it, sign for another day', async (t) => {
+t.test('a rotated secret, and up to three before it, sign for another day', async (t) => {
   const now = Date.now();
   const first = createReceiver(NEW);
   const second = changeReceiver(first, { rotateSecret: true }, now);

@@ -34,7 +34,7 @@ async function startDocumented(t: Test, port: number, secret: string): Promise<(
   return () => printed;
 }
 
-t.test('the whole way', async (t) => {
+t.test('deliveries by flush, deliver and receivers as processes', async (t) => {
   const { redis, env } = await startStores(t, ['wishmeter']);
   const app = await startApp(t, redis, { prefix: 'wm', env: ALLOWED });
   const settings = { ...env, ...ALLOWED };
@@ -49,7 +49,7 @@ t.test('the whole way', async (t) => {
   const [{ id, secret }] = await ask('add', tool.url, 'add,remove,purchase');
   tool.secret = secret;
 
-  await t.test('the receiver of docs/receivers.md prints what was wished for', async (t) => {
+  await t.test('the receiver of docs/receivers.md prints the added item', async (t) => {
     const port = await freePort();
     const body = { url: `http://127.0.0.1:${port}/`, types: ['add'] };
     const made = (await app.post('/receivers', body, TRUSTED)).json;
@@ -59,23 +59,26 @@ t.test('the whole way', async (t) => {
     await app.del(`/receivers/${made.id}`, undefined, TRUSTED);
   });
 
-  await t.test('add, remove and an order arrive; a share is none of its types', async () => {
-    await app.shop.share({ sessionId: 's-1' });
-    await app.shop.remove({ sessionId: 's-1' });
-    const order = {
-      ...{ id: 7, currency: 'EUR', note_attributes: [{ name: 'wishlist_session_id', value: 's-1' }] },
-      line_items: [{ product_id: 2, variant_id: null, quantity: 1, price: '1.00' }],
-    };
-    t.equal((await app.post('/webhook/purchase', order, TRUSTED)).status, 200);
-    await until('all three', () => tool.delivered.length >= 3);
-    t.same(tool.delivered.map(({ body }) => body.type).sort(), ['add', 'purchase', 'remove']);
-    const contract = new Contract((await app.get('/openapi.json')).json);
-    for (const { body } of tool.delivered)
-      t.equal(contract.deliveryFault(body.type === 'purchase' ? 'purchase' : 'event', body), undefined);
-    t.match((await ask())[0], { id, pending: 0, isEnabled: true, secret: undefined });
-  });
+  await t.test(
+    'a receiver gets an add, a removal and an order, but no share, which is none of its types',
+    async () => {
+      await app.shop.share({ sessionId: 's-1' });
+      await app.shop.remove({ sessionId: 's-1' });
+      const order = {
+        ...{ id: 7, currency: 'EUR', note_attributes: [{ name: 'wishlist_session_id', value: 's-1' }] },
+        line_items: [{ product_id: 2, variant_id: null, quantity: 1, price: '1.00' }],
+      };
+      t.equal((await app.post('/webhook/purchase', order, TRUSTED)).status, 200);
+      await until('all three', () => tool.delivered.length >= 3);
+      t.same(tool.delivered.map(({ body }) => body.type).sort(), ['add', 'purchase', 'remove']);
+      const contract = new Contract((await app.get('/openapi.json')).json);
+      for (const { body } of tool.delivered)
+        t.equal(contract.deliveryFault(body.type === 'purchase' ? 'purchase' : 'event', body), undefined);
+      t.match((await ask())[0], { id, pending: 0, isEnabled: true, secret: undefined });
+    },
+  );
 
-  await t.test('replay sends again what ClickHouse has, the same bodies under the same ids', async () => {
+  await t.test('`replay` sends the events of ClickHouse again, with the same bodies and ids', async () => {
     const before = tool.delivered.splice(0).map(({ id, body }) => ({ id, body }));
     t.same(await ask('replay', id, '--since', '1h'), [{ queued: 3 }]);
     await until('all three', () => tool.delivered.length >= 3);
@@ -90,10 +93,10 @@ t.test('the whole way', async (t) => {
     t.same(tool.faults, []);
   });
 
-  await t.test('paused, it is sent nothing; resumed, all that came meanwhile', async () => {
+  await t.test('a paused receiver gets nothing, and all pending events once it is resumed', async () => {
     tool.delivered.splice(0);
     t.match(await ask('pause', id), [{ id, isEnabled: false }]);
-    // One that runs sees it at its next look, which may come after the event.
+    // A running deliver notices the pause at its next poll, which may come after the event.
     deliver.child.kill();
     await deliver.ended;
     runWishmeter(t, { args: ['deliver'], env: settings });
@@ -113,7 +116,7 @@ t.test('the whole way', async (t) => {
     await until('it arrives', () => tool.delivered.length === 1);
   });
 
-  await t.test('what makes no sense, or can not be, is said in a sentence', async (t) => {
+  await t.test('a wrong argument of `receivers` is answered with one sentence', async (t) => {
     for (const line of ['add https://x', 'pause', `replay ${id}`, `replay ${id} --since x`, 'x y'])
       t.match(await runHere('receivers', line.split(' '), settings), { code: 2 }, line);
     for (const [args, stderr] of [

@@ -2,6 +2,8 @@
 // tried again after a back-off of its own; if the service fails twice in a row, all waits. A hidden tab tries nothing
 // again.
 const MAX_SENDING = 4;
+/** Milliseconds after which an answer is slow. */
+const SLOW = 1000;
 /** Milliseconds after which the list may have changed elsewhere. */
 const FRESH = 30000;
 
@@ -60,16 +62,20 @@ function hurry() {
   sync();
 }
 
-/** Sends wishes, several at a time, but of one product only one. */
+let sentAt;
+/** Sends wishes one after the other, so that the list keeps their order; but a slow answer isn't waited for. */
 async function send() {
   if (!wishes.size) return;
   await allowed;
   if (whyOff()) return;
   for (const wish of wishes.values()) {
     const { k } = wish;
-    if (sending.size === MAX_SENDING || isResting('service')) break;
+    const isEarly = sending.size && performance.now() < sentAt + SLOW;
+    if (isEarly || sending.size === MAX_SENDING || isResting('service')) break;
     if (isResting(k) || [...sending].some((one) => covers(k, one) || covers(one, k))) continue;
     sending.add(k);
+    sentAt = performance.now();
+    setTimeout(send, SLOW + 1);
     alone(k, () => sendOne(wish))
       .catch(warn)
       .then(() => {

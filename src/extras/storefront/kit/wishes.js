@@ -122,7 +122,7 @@ function savedKey(product, isAny) {
   return isAny ? Object.keys(keys).find((one) => covers(k, one)) : k in keys ? k : undefined;
 }
 
-const isPending = (k) => wishes.has(k) || wishes.has(allOf(k));
+const isPending = (k) => [...wishes.keys()].some((one) => covers(k, one) || covers(one, k));
 
 const fire = (target, name, detail, cancelable) =>
   target.dispatchEvent(
