@@ -16,6 +16,8 @@ const waitOf = (answer, tries) =>
   Math.min(Math.max(answer?.headers.get('retry-after') * 1 || 0, 2 ** tries / 2), LONGEST_WAIT_S) *
   (1 + Math.random() / 2);
 
+const backOff = (tries) => waitOf(undefined, tries);
+
 let storage;
 try {
   storage = localStorage;
@@ -140,7 +142,7 @@ async function ask(path, body, key) {
     const mayRepeat = status === 429 || status > 499;
     return { status, json, isForeign, wait: mayRepeat && ((tries) => waitOf(answer, tries)) };
   } catch {
-    return { status: 0, json: {}, wait: (tries) => waitOf(undefined, tries) };
+    return { status: 0, json: {}, wait: backOff };
   } finally {
     clearTimeout(timer);
   }

@@ -66,7 +66,7 @@ function lookAgain() {
 }
 addEventListener('pageshow', (event) => event.persisted && lookAgain());
 document.addEventListener('visibilitychange', () => document.hidden || (isReady && lookAgain()));
-addEventListener('online', hurry);
+addEventListener('online', () => hurry());
 addEventListener('offline', () => {
   off = 'offline';
   paintAll();

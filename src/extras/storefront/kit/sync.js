@@ -30,7 +30,7 @@ function note(name, { status, wait }) {
     return;
   }
   rest(name, wait);
-  if (rests.service) rest('service', wait);
+  if (rests.service) rest('service', backOff);
   else rests.service = { tries: -1, until: 0 };
 }
 
@@ -56,9 +56,9 @@ function syncLater() {
   if (ends[0]) timer = setTimeout(() => document.hidden || sync(), wait);
 }
 
-/** Tries at once, after a click or once there is a connection again. */
-function hurry() {
-  for (const name in rests) rests[name].until = 0;
+/** Tries at once what has failed. @param names only these */
+function hurry(names = Object.keys(rests)) {
+  for (const name of names) if (rests[name]) rests[name].until = 0;
   sync();
 }
 
@@ -267,7 +267,7 @@ function isUsable(answer) {
   if (status === 404 && isPrivate()) answered.add('*');
   const isAnswer = status === 200 || answered.has('*');
   // A refusal, like that of a wrong key, may end, too.
-  note('reads', { status, wait: !isAnswer && (answer.wait || ((tries) => waitOf(undefined, tries))) });
+  note('reads', { status, wait: !isAnswer && (answer.wait || backOff) });
   if (isAnswer) return true;
   if (isForeign && ++moves < 3) hurry();
   else report(json, answer.wait);

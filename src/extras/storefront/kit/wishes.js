@@ -153,7 +153,7 @@ function wish(list, reason, element) {
   problem = '';
   count();
   changed(reason);
-  hurry();
+  hurry(['service']);
 }
 
 /** Notes that the service has confirmed a wish, which another one may have followed. */
