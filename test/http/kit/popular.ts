@@ -176,6 +176,9 @@ export async function kitPopular(t: Test, fixtures: BrowserFixtures): Promise<vo
     await page.waitForLoadState('networkidle');
     t.same(asked, []);
     await page.evaluate('wishmeter.consent(true)');
-    await page.locator(number(1)).getByText('1,234').waitFor();
+    await page.locator(number(1)).first().getByText('1,234').waitFor();
+    await page.getByRole('heading', { name: 'Most wished' }).waitFor();
+    await page.evaluate('wishmeter.consent(false)');
+    await page.getByRole('heading', { name: 'Most wished' }).waitFor({ state: 'hidden' });
   });
 }

@@ -112,6 +112,8 @@ class PopularList {
     if (top !== this.top) this.ask(top);
     const why = kit.whyOff();
     kit.show(this.host, why ? ['off'] : this.state ? [this.state] : [], why);
+    this.list.hidden = Boolean(why || this.state);
+    this.heading.hidden = this.list.hidden || !this.heading.textContent;
   }
 
   async ask(top) {
@@ -123,7 +125,6 @@ class PopularList {
     const learnt = products && (await learn(products, this.host));
     if (this.top !== top) return;
     this.state = learnt ? (learnt[0] ? '' : 'empty') : 'error';
-    this.heading.hidden = !learnt?.[0] || !this.heading.textContent;
     this.list.replaceChildren(...(learnt || []).map((one) => this.row(one)));
     this.paint();
   }
