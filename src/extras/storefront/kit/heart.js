@@ -106,7 +106,7 @@ class Heart extends Painted {
 
 /** @returns false if there is no wishlist here, or a listener has cancelled the addition */
 function addItem(item, reason = 'click', element = document) {
-  if (whyOff() || !fire(element, 'add', { item, reason }, true)) return false;
+  if (whyNot(item) || !fire(element, 'add', { item, reason }, true)) return false;
   enqueue('item/add', item, reason);
   if (element !== document) announce(text(element, 'added'));
   return true;

@@ -38,6 +38,13 @@ function decimal(value, currency) {
   return null;
 }
 
+/** @returns the item with two decimals; price is null if it can't be read */
+const priced = ({ price, compareAt, ...item }) => ({
+  ...item,
+  price: decimal(price, item.currencyCode),
+  compareAt: decimal(compareAt, item.currencyCode),
+});
+
 const absolute = (url) => url && new URL(url, document.baseURI).href;
 
 function fromShopify(product, variantId) {
@@ -95,11 +102,8 @@ function itemOf(heart) {
     inventoryAvailable: get('available') !== 'false',
     ...json,
   };
-  const { price, compareAt } = own;
   return {
-    ...(json?.variants
-      ? fromShopify(json, variantId)
-      : { ...own, price: decimal(price, currency), compareAt: decimal(compareAt, currency) }),
+    ...(json?.variants ? fromShopify(json, variantId) : priced({ ...own, currencyCode: currency })),
     quantity: Number(get('quantity')) || 1,
     source: get('source') || 'pdp',
     ...(currency && { currencyCode: currency }),

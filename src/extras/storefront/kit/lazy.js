@@ -16,7 +16,6 @@ const kit = {
   shareLink,
   // Requests: `allowed()` resolves once they may be sent, `later(tries)` once it is time for the next try.
   allowed: () => allowed,
-  fetch,
   later,
   urlOf,
   whyOff,

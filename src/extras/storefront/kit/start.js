@@ -17,8 +17,7 @@ load();
 const { consent: setConsent } = api;
 Object.assign(api, isCounted && before, {
   has: (product) => Boolean(savedKey(product, product.variantId === undefined)),
-  add: (item) =>
-    addItem({ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null, ...item }),
+  add: (item) => addItem(priced({ quantity: 1, source: 'other', inventoryAvailable: true, ...item })),
   remove: (product, { event } = {}) => removeItem(product, document, event),
   list: () => allowed.then(() => listNow('other-tab')),
   share: (channel) => shareLink(document, channel),
