@@ -46,7 +46,7 @@ export function storefrontPage(path: string, service: string, key = STOREFRONT_K
   const [, first = '', second = ''] = path.split('/');
   if (first === '') return page('Twelve things', service, key, grid());
   if (first === 'wishlist')
-    return page('Wishlist', service, key, '<wishlist-page cart="demo"></wishlist-page>');
+    return page('Wishlist', service, key, '<wishlist-page cart="demo" sortable></wishlist-page>');
   const product = CATALOGUE.find(({ handle }) => handle === second);
   if (first !== 'products' || product === undefined) return undefined;
   const body = `<img src="/images/${product.handle}.svg" alt=""><p>€${product.prices.EUR} ${heart(product, `smart-save="${SMART_SAVE_FROM}"`)}`;

@@ -109,6 +109,7 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     t.equal(painted, 'true', 'before the click’s own task has ended, so in its frame');
     await becomes(page, 'saved');
     await rows(page).first().waitFor();
+    t.match(await style('wishlist-heart svg', 'filter'), /drop-shadow/, 'it is seen on photos');
     t.equal(await style('wishlist-heart', 'height'), '60px');
     t.equal(await style('wishlist-heart [part=button]', 'border-radius'), '7px');
     t.equal(await style('wishlist-heart [part=button]', 'gap'), '5px');

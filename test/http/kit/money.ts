@@ -15,6 +15,7 @@ const AMOUNTS: readonly (readonly [shown: string, currency: string, price: strin
   ['1,299.00', 'USD', '1299.00'],
   ['1.299,00', 'EUR', '1299.00'],
   ['1,980', 'JPY', '1980.00'],
+  ['1.980', 'EUR', '1980.00'],
   ['¥1,234,567', 'JPY', '1234567.00'],
   ['$49.90', 'USD', '49.90'],
   ['1 299,00 €', 'EUR', '1299.00'],
@@ -63,14 +64,27 @@ export async function kitMoney(t: Test, fixtures: BrowserFixtures): Promise<void
       );
   });
 
-  await t.test('a heart whose price can’t be read saves nothing, and the next heart works', async (t) => {
-    const page = await openKit(t, fixtures, '/refused', priced('ask us', 'EUR') + priced('5', 'EUR', 2));
-    t.equal(await whyOff(page), 'price');
-    await press(page);
-    await press(page, 2);
-    await becomes(page, 'saved', 2);
-    t.match(await app.shop.items({ sessionId: await sessionOf(page) }), [{ productId: '2', price: '5.00' }]);
-  });
+  await t.test(
+    'a heart whose price can’t be read saves nothing, nor does wishmeter.add, and the next heart works',
+    async (t) => {
+      const page = await openKit(t, fixtures, '/refused', priced('ask us', 'EUR') + priced('5', 'EUR', 2));
+      t.equal(await whyOff(page), 'price');
+      await press(page);
+      await press(page, 2);
+      await becomes(page, 'saved', 2);
+      t.match(await app.shop.items({ sessionId: await sessionOf(page) }), [
+        { productId: '2', price: '5.00' },
+      ]);
+      const add = (price: string) =>
+        page.evaluate(
+          `wishmeter.add({ productId: '3', productHandle: 'three', productTitle: 'Three', price: '${price}' })`,
+        );
+      t.equal(await add('ask us'), false);
+      t.equal(await add('$1,299.00'), true);
+      const sessionId = await sessionOf(page);
+      await eventually(t, async () => (await app.shop.items({ sessionId }))[0]?.price, '1299.00');
+    },
+  );
 
   await t.test('a heart saves what the shop says of the chosen variant', async (t) => {
     const radios = `<input type="radio" name="size" value="3001" data-price="10,00" data-variant-name="S" checked>

@@ -109,13 +109,14 @@ class Heart extends Painted {
     const item = this.item();
     const saved = savedKey(item, this.isAny());
     if (saved) removeItems([{ ...item, ...(this.isAny() && { variantId: ALL }) }], this);
-    else if (item.price !== null) addItems([item], 'click', this);
+    else addItems([item], 'click', this);
   }
 }
 
-/** @returns false if there is no wishlist here, or a listener has cancelled the additions */
+/** @returns false if there is no wishlist here, a price can't be read, or a listener has cancelled the additions */
 function addItems(list, reason = 'click', element = document) {
-  if (whyOff() || !fire(element, 'add', { item: list[0], items: list, reason }, true)) return false;
+  if (whyOff() || list.some(({ price }) => price === null)) return false;
+  if (!fire(element, 'add', { item: list[0], items: list, reason }, true)) return false;
   wish(
     list.map((item) => ({ item })),
     reason,

@@ -6,14 +6,8 @@ function warn(message) {
   warned.add(message);
 }
 
-const hasThreeDigits = (currency) => {
-  try {
-    const format = new Intl.NumberFormat('en', { style: 'currency', currency });
-    return format.resolvedOptions().maximumFractionDigits === 3;
-  } catch {
-    return false;
-  }
-};
+// ISO 4217.
+const THREE_DECIMALS = /BHD|IQD|JOD|KWD|LYD|OMR|TND/i;
 
 /**
  * Reads `49.90`, `$1,299.00`, `1.299,00 €`, `1'299.–`. One separator before three digits groups thousands, except in
@@ -27,7 +21,7 @@ function decimal(value, currency) {
   let amount = /[\s'’](?!\d{3}(?!\d))/.test(shown) ? '' : shown.replace(/[\s'’]/g, '');
   if (
     /^[1-9]\d{0,2}([.,])(\d{2,3}\1)*\d{3}$/.test(amount) &&
-    !(amount.length < 8 && hasThreeDigits(currency))
+    !(amount.length < 8 && THREE_DECIMALS.test(currency))
   )
     amount = amount.replace(/[.,]/g, '');
   // A comma is the decimal separator if the amount makes no sense otherwise.
@@ -37,6 +31,13 @@ function decimal(value, currency) {
   warn(`can't read the price "${value}"`);
   return null;
 }
+
+/** @returns the item with two decimals; price is null if it can't be read */
+const priced = ({ price, compareAt, ...item }) => ({
+  ...item,
+  price: decimal(price, item.currencyCode),
+  compareAt: decimal(compareAt, item.currencyCode),
+});
 
 const absolute = (url) => url && new URL(url, document.baseURI).href;
 
@@ -95,11 +96,8 @@ function itemOf(heart) {
     inventoryAvailable: get('available') !== 'false',
     ...json,
   };
-  const { price, compareAt } = own;
   return {
-    ...(json?.variants
-      ? fromShopify(json, variantId)
-      : { ...own, price: decimal(price, currency), compareAt: decimal(compareAt, currency) }),
+    ...(json?.variants ? fromShopify(json, variantId) : priced({ ...own, currencyCode: currency })),
     quantity: Number(get('quantity')) || 1,
     source: get('source') || 'pdp',
     ...(currency && { currencyCode: currency }),

@@ -16,7 +16,6 @@ const kit = {
   fromShopify,
   // Requests: `allowed()` resolves once they may be sent, `later(tries)` once it is time for the next try.
   allowed: () => allowed,
-  fetch: net.fetch,
   later,
   urlOf,
   ask,
@@ -40,7 +39,7 @@ const kit = {
 
 /** Waits longer after each try, and until the page is shown. */
 async function later(tries) {
-  await new Promise((done) => setTimeout(done, 1000 * Math.min(2 ** tries, 60) * (1 + Math.random() / 2)));
+  await new Promise((done) => setTimeout(done, backOff(tries + 1)));
   while (document.hidden)
     await new Promise((done) => document.addEventListener('visibilitychange', done, { once: true }));
 }

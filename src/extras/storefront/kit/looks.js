@@ -40,20 +40,22 @@ function text(element, name, value) {
   return template.replace('#', () => isolated(value, template));
 }
 
+// A heart's halo is the inverse of its colour, so that it is seen on any photo.
 const STYLE = `
-:host{display:inline-block;--c:var(--wl-color,light-dark(#c81e3a,#ff6f86));--r:var(--wl-radius,8px);--g:var(--wl-gap,8px);--l:color-mix(in srgb,currentcolor 25%,transparent)}
+:host{display:inline-block;--c:var(--wl-color,light-dark(#c81e3a,#ff6f86));--r:var(--wl-radius,8px);--g:var(--wl-gap,8px);--h:var(--wl-halo,Canvas);--l:color-mix(in srgb,currentcolor 25%,transparent)}
 :host(wishlist-page),:host(wishlist-popular){display:block}
 :host([popular]){min-width:calc(var(--wl-size,44px) + 5ch)}
 :host([popular]) button{justify-content:start;padding-inline-start:10px}
 :host([hidden]),[hidden]{display:none!important}
 button{font:inherit;color:inherit;background:none;border:1px solid var(--l);border-radius:var(--r);min-height:44px;padding:0 12px;cursor:pointer}
-svg{width:24px;height:24px;fill:color-mix(in srgb,var(--wl-halo,Canvas) 60%,transparent);stroke:currentcolor;stroke-width:1.8;transition:fill .15s;filter:drop-shadow(0 0 1px var(--wl-halo,Canvas)) drop-shadow(0 0 2px var(--wl-halo,Canvas))}
+svg{width:24px;height:24px;fill:color-mix(in srgb,var(--h) 40%,transparent);stroke:currentcolor;stroke-width:1.8;transition:fill .15s;filter:drop-shadow(0 0 1px var(--h)) drop-shadow(0 0 2px var(--h))}
 :host(wishlist-heart){min-width:var(--wl-size,44px);height:var(--wl-size,44px);vertical-align:middle}
 [aria-pressed]{display:flex;place-content:center;align-items:center;gap:var(--g);width:100%;height:100%;min-height:0;padding:0;border-color:#0000}
 [aria-pressed=true] svg{fill:var(--c);stroke:var(--c)}
 [aria-disabled=true]{opacity:.4}
 :host(wishlist-count){min-width:2ch;text-align:center}
 :host([zero]) span{visibility:hidden}
+@supports(color:rgb(from currentcolor r g b)){:host{--h:var(--wl-halo,rgb(from currentcolor calc(255 - r) calc(255 - g) calc(255 - b)))}}
 @media(forced-colors:active){:host{--c:Highlight}}`;
 
 let sheet;

@@ -45,17 +45,13 @@ class Row {
       .replace('{variant}', encodeURIComponent(variantId || ''));
   }
 
-  isAvailable() {
-    return this.now?.available ?? (this.now?.available !== null && this.item.inventoryAvailable !== false);
-  }
-
   /** @param now what today() has learnt */
   paint(now) {
     const { make, text } = kit;
     const { host } = this.page;
     this.now = now;
     const isGone = now?.available === null;
-    const isAvailable = this.isAvailable();
+    const isAvailable = this.page.isAvailable(this.item);
     const { price, was, currency } = priceOf(this.item, now);
     const holds = { 'sold-out': !isAvailable && !isGone, reduced: was && !isGone, unavailable: isGone };
     const states = Object.keys(holds).filter((name) => holds[name]);

@@ -66,7 +66,7 @@ class ListPage {
     await kit.allowed();
     for (let tries = 0; this.code === code; tries++) {
       try {
-        const answer = await kit.fetch(kit.urlOf(`share/${encodeURIComponent(code)}/items`));
+        const answer = await window.fetch(kit.urlOf(`share/${encodeURIComponent(code)}/items`));
         if (answer.ok || answer.status === 404) {
           const { items = [] } = await answer.json();
           if (this.code === code) this.friend = items;

@@ -17,8 +17,7 @@ load();
 const { consent: setConsent, visit: countVisit, login: setCustomer } = api;
 Object.assign(api, isCounted && before, {
   has: (product) => Boolean(savedKey(product, product.variantId === undefined)),
-  add: (item) =>
-    addItems([{ quantity: 1, source: 'other', inventoryAvailable: true, compareAt: null, ...item }]),
+  add: (item) => addItems([priced({ quantity: 1, source: 'other', inventoryAvailable: true, ...item })]),
   remove: (product, { event } = {}) => removeItems([product], document, event),
   list: () => allowed.then(() => listNow('other-tab')),
   share: (channel) => bySecond('shareLink')(document, channel),

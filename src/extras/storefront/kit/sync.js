@@ -30,8 +30,7 @@ function note(name, { status, wait }) {
     return;
   }
   rest(name, wait);
-  if (rests.service) rest('service', backOff);
-  else rests.service = { tries: -1, until: 0 };
+  rest('service', rests.service ? backOff : () => 0);
 }
 
 let timer;
@@ -92,7 +91,7 @@ async function alone(k, work) {
   const run = (lock) => {
     isRun = true;
     if (lock) return work();
-    rests[k] = { tries: -1, ...rests[k], until: performance.now() + 1000 };
+    rest(k, () => SLOW);
   };
   try {
     await navigator.locks.request(`wishmeter ${k}`, { ifAvailable: true }, run);
@@ -227,7 +226,6 @@ async function check(some) {
   const answer = await ask('item/check', { products: some.map(([, product]) => product) });
   if (!isUsable(answer)) return false;
   load();
-  const before = Object.keys(cache.keys).join();
   for (const [j, { productId, variantId, itemId }] of (answer.json.items || []).entries()) {
     const [k, product] = some[j];
     if (itemId) learn(keyOf({ productId, variantId }), true, since);
@@ -236,8 +234,6 @@ async function check(some) {
         if (covers(product.variantId ? k : allOf(k), one)) learn(one, false, since);
     answered.add(k);
   }
-  // The number has changed, too.
-  if (cache.count !== undefined && before !== Object.keys(cache.keys).join()) cache.at = 0;
   saveCache();
   return true;
 }
@@ -250,8 +246,8 @@ async function listNow(reason) {
   load();
   items = answer.json.items || [];
   listedAt = since;
-  const now = Object.fromEntries(items.map((item) => [keyOf(item), 1]));
-  for (const k of Object.keys({ ...cache.keys, ...now })) learn(k, k in now, since);
+  const now = new Set(items.map(keyOf));
+  for (const k of [...Object.keys(cache.keys), ...now]) learn(k, now.has(k), since);
   cache.count = Object.keys(cache.keys).length;
   cache.at = Date.now();
   answered.add('*');
@@ -260,7 +256,6 @@ async function listNow(reason) {
   return items;
 }
 
-let moves = 0;
 function isUsable(answer) {
   const { status, json, isForeign } = answer;
   // Under Global Privacy Control there is no session before the first click.
@@ -269,8 +264,7 @@ function isUsable(answer) {
   // A refusal, like that of a wrong key, may end, too.
   note('reads', { status, wait: !isAnswer && (answer.wait || backOff) });
   if (isAnswer) return true;
-  if (isForeign && ++moves < 3) hurry();
-  else report(json, answer.wait);
+  if (!isForeign) report(json, answer.wait);
   paintAll();
   return false;
 }

@@ -114,6 +114,8 @@ function learn(k, isSaved, since) {
   if (changedAt[k] > since || changedAt[allOf(k)] > since || k in cache.keys === isSaved) return;
   if (isSaved) cache.keys[k] = 1;
   else delete cache.keys[k];
+  // The number has changed, too.
+  cache.at = 0;
 }
 
 /** @returns the key of the product, if it is saved; by `isAny` of any variant */
