@@ -1,4 +1,9 @@
-// A row of <wishlist-page>. Once it is there only its price, its state and its buttons change, so that it keeps the focus.
+// A row of <wishlist-page> or <wishlist-popular>. Once it is there only its price, its state and its buttons change, so
+// that it keeps the focus.
+
+const isAvailable = ({ inventoryAvailable }, now = {}) =>
+  now.available ?? (now.available !== null && inventoryAvailable !== false);
+
 class Row {
   constructor(page, item) {
     const { host } = page;
@@ -51,15 +56,15 @@ class Row {
     const { host } = this.page;
     this.now = now;
     const isGone = now?.available === null;
-    const isAvailable = this.page.isAvailable(this.item);
+    const isSold = isAvailable(this.item, now);
     const { price, was, currency } = priceOf(this.item, now);
-    const holds = { 'sold-out': !isAvailable && !isGone, reduced: was && !isGone, unavailable: isGone };
+    const holds = { 'sold-out': !isSold && !isGone, reduced: was && !isGone, unavailable: isGone };
     const states = Object.keys(holds).filter((name) => holds[name]);
     this.element.setAttribute('state', states.join(' '));
     this.element.setAttribute('part', ['row', ...states].join(' '));
     if (isGone) this.title.removeAttribute('href');
     else this.title.href = this.href();
-    if (this.cart) this.cart.hidden = !isAvailable;
+    if (this.cart) this.cart.hidden = !isSold;
     const shown = [];
     if (!isGone && price > 0) shown.push(make('span', { part: 'price' }, money(price, currency, host)));
     if (holds.reduced)
@@ -67,8 +72,7 @@ class Row {
         make('span', { class: 'h' }, text(host, 'was')),
         make('s', { part: 'was' }, money(was, currency, host)),
       );
-    if (!isAvailable)
-      shown.push(make('span', { part: 'note' }, text(host, isGone ? 'unavailable' : 'sold-out')));
+    if (!isSold) shown.push(make('span', { part: 'note' }, text(host, isGone ? 'unavailable' : 'sold-out')));
     this.prices.replaceChildren(...shown.flatMap((one) => [one, ' ']));
   }
 }

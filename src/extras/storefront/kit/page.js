@@ -23,7 +23,9 @@ class ListPage {
     this.list = make('ul', { role: 'list', part: 'list' });
     this.more = bar('more', () => this.showMore());
     this.mine = bar('mine', () => this.saveToMine());
-    this.all = bar('cart-all', () => this.cart(this.known.filter((item) => this.isAvailable(item))));
+    this.all = bar('cart-all', () =>
+      this.cart(this.known.filter((item) => isAvailable(item, this.now[kit.keyOf(item)]))),
+    );
     this.link = button('share', text(host, 'share'), () => this.share());
     this.field = make('input', { readonly: '', hidden: '', 'aria-label': text(host, 'share') });
     const root = host.shadowRoot;
@@ -103,7 +105,8 @@ class ListPage {
     const hasAll = list.every(kit.isSaved);
     this.mine.textContent = kit.text(host, hasAll ? 'added' : 'mine');
     this.mine.setAttribute('aria-disabled', hasAll);
-    this.all.hidden ||= !host.hasAttribute('cart') || !list.some((item) => this.isAvailable(item));
+    this.all.hidden ||=
+      !host.hasAttribute('cart') || !list.some((item) => isAvailable(item, this.now[kit.keyOf(item)]));
     this.link.hidden ||= isFriend;
     this.field.hidden ||= this.link.hidden;
   }
@@ -126,11 +129,6 @@ class ListPage {
     if (!some[0]) return;
     Object.assign(this.now, await today(some));
     this.paint();
-  }
-
-  isAvailable(item) {
-    const { available } = this.now[kit.keyOf(item)] || {};
-    return available ?? (available !== null && item.inventoryAvailable !== false);
   }
 
   /** @returns a friend's item, as the visitor saves it: at today's price, as far as it is known */
