@@ -2,6 +2,7 @@
 
 import type { Extra } from '../../app/extra.js';
 import { imageRuleOf } from '../../app/image-rule.js';
+import { productUrlOf } from '../../app/shop-links.js';
 import { storefrontScripts } from './script-routes.js';
 import { sharePageOperation } from './share-page/routes.js';
 
@@ -12,7 +13,7 @@ export const storefront: Extra = ({ config }) => ({
       shop: {
         ...imageRuleOf(config),
         name: config.SHOP_NAME,
-        productUrl: config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
+        productUrl: productUrlOf(config),
       },
     });
     return {

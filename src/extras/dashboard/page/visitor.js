@@ -1,0 +1,282 @@
+// Draws what is kept of one visitor. All texts of a visitor become text nodes; links and pictures come from the server,
+// which makes them from the shop's settings.
+
+import { count, make, money, note, timeOf } from './shared.js';
+import { table } from './table.js';
+
+export const nameOf = ({ by, text, visitor }) => {
+  const [customer] = visitor.customerIds.rows;
+  if (customer !== undefined) return `customer ${customer}`;
+  if (by === 'customerId') return `customer ${text}`;
+  return by === 'sessionId' ? `guest with the session ${text}` : 'guest';
+};
+
+const when = (text) => (text ? make('time', { datetime: text }, timeOf(Date.parse(text))) : '–');
+
+const EVENTS = {
+  add: 'Saved',
+  remove: 'Removed',
+  moveToCart: 'Moved to the cart',
+  share: 'Shared the list',
+  autoRemoveAfterPurchase: 'Bought, so it left the list',
+};
+const ALERTS = { priceDrop: 'Price drop', backInStock: 'Back in stock' };
+const PLACES = {
+  pdp: 'product page',
+  collection: 'collection page',
+  cart: 'cart',
+  wishlist: 'wishlist',
+  email: 'e-mail',
+  pdpSmartSave: 'Smart Save',
+};
+const wordOf = (words, code) => (Object.hasOwn(words, code) ? words[code] : code);
+
+export function drawVisitor(shown, { show, download, askToErase }) {
+  const { visitor } = shown;
+  return [
+    ...(visitor.others.count > 0 ? [drawOthers(shown, show)] : []),
+    drawWho(shown, download, askToErase),
+    drawItems(visitor.items),
+    panel('What happened', visitor.events, drawEvents, 'events'),
+    panel('Orders', visitor.purchases, drawPurchases, 'lines of orders'),
+    panel('Products looked at', visitor.visits, drawVisits, 'products'),
+    panel('Latest visits', visitor.visitLog, drawVisitLog, 'visits'),
+    panel('Shared lists', visitor.shares, drawShares, 'share links'),
+    panel('Alerts', visitor.productAlerts, drawAlerts, 'alerts'),
+  ];
+}
+
+function section(title, ...children) {
+  const id = `t-${title.toLowerCase().replaceAll(' ', '-')}`;
+  return make(
+    'section',
+    { class: 'panel wide', 'aria-labelledby': id },
+    make('h2', { id }, title),
+    ...children,
+  );
+}
+
+/** @param list {count, rows}; null if the service has no ClickHouse */
+function panel(title, list, draw, what) {
+  if (list === null) return section(title, note('Not known here: the service has no CLICKHOUSE_URL.'));
+  if (list.count === 0) return section(title, note('None.'));
+  const more =
+    list.count > list.rows.length
+      ? [note(`${count(list.rows.length)} of ${count(list.count)} ${what}. The download has all of them.`)]
+      : [];
+  return section(title, ...draw(list.rows), ...more);
+}
+
+function drawOthers({ by, text, visitor }, show) {
+  const nameIn = ({ customerIds, sessionIds }) => {
+    const [customer, session] = [customerIds?.rows[0], sessionIds?.rows[0]];
+    return customer !== undefined ? ['customerId', customer] : ['sessionId', session];
+  };
+  const others = [visitor, ...visitor.others.rows].map((one) => {
+    const [kind, id] = nameIn(one);
+    const name = kind === 'customerId' ? `Customer ${id}` : `Guest with the session ${id}`;
+    return make(
+      'li',
+      {},
+      id === undefined
+        ? `A visitor with the profile ${one.profileId}`
+        : make('button', { type: 'button', onclick: () => show(kind, id) }, name),
+      one === visitor ? ' (shown below)' : '',
+    );
+  });
+  return make(
+    'section',
+    { class: 'notice', id: 'others' },
+    make('h2', {}, `${count(others.length)} visitors gave ${by === 'email' ? text : 'this'}`),
+    make(
+      'p',
+      {},
+      'The latest is shown below; download and erasure take all of them. Show one to act on that one alone:',
+    ),
+    make('ul', {}, ...others),
+  );
+}
+
+function drawWho({ by, text, visitor }, download, askToErase) {
+  const { profile, customerIds, sessionIds, profileId } = visitor;
+  const isCustomer = customerIds.count > 0 || by === 'customerId';
+  const name = [profile.firstName, profile.lastName].filter(Boolean).join(' ');
+  const facts = [
+    ['Customer id', ...(isCustomer ? idsOf(customerIds, text) : [])],
+    ['Name', name],
+    ['E-mail address', profile.email],
+    ['Known since', profile.createdAt && when(profile.createdAt)],
+    ['Last change', profile.updatedAt && when(profile.updatedAt)],
+    ['Device', profile.device],
+    ['Language', profile.locale],
+    [sessionIds.count === 1 ? 'Session' : `Sessions (${count(sessionIds.count)})`, ...idsOf(sessionIds)],
+    ['Profile', make('code', {}, profileId)],
+  ].filter(([, value]) => value);
+  return section(
+    isCustomer ? `Customer ${customerIds.rows[0] ?? text}` : 'Guest',
+    ...(isCustomer ? [] : [note('Nobody has logged in with this session, so no customer is known.')]),
+    make(
+      'dl',
+      { class: 'facts' },
+      ...facts.map(([term, ...values]) =>
+        make('div', {}, make('dt', {}, term), ...values.map((value) => make('dd', { dir: 'auto' }, value))),
+      ),
+    ),
+    make(
+      'div',
+      { class: 'actions' },
+      make('button', { type: 'button', onclick: download }, 'Download all data'),
+      make('button', { type: 'button', class: 'danger', onclick: askToErase }, 'Erase …'),
+    ),
+  );
+}
+
+function idsOf({ count: all, rows }, otherwise) {
+  const ids = rows.length === 0 && otherwise !== undefined ? [otherwise] : rows;
+  return all > rows.length ? [...ids, `and ${count(all - rows.length)} more`] : ids;
+}
+
+function drawItems(items) {
+  const list = make('ul', { class: 'items' }, ...items.rows.map(drawItem));
+  const title = `Wishlist: ${count(items.count)} ${items.count === 1 ? 'product' : 'products'}`;
+  if (items.count === 0) return section('Wishlist', note('The list is empty.'));
+  const more =
+    items.count > items.rows.length
+      ? [note(`The newest ${count(items.rows.length)}; the download has all.`)]
+      : [];
+  return section(title, list, ...more);
+}
+
+function drawItem(item) {
+  const { productTitle, productHandle, variantTitle, image, link, quantity } = item;
+  const variant = variantTitle === 'Default Title' ? null : variantTitle;
+  return make(
+    'li',
+    {},
+    image === null
+      ? make('span', { class: 'picture' })
+      : make('img', {
+          class: 'picture',
+          src: image,
+          alt: '',
+          loading: 'lazy',
+          referrerpolicy: 'no-referrer',
+        }),
+    make(
+      'div',
+      {},
+      outward(link, productTitle),
+      make('small', { dir: 'auto' }, [variant, productHandle].filter(Boolean).join(' · ')),
+      make(
+        'small',
+        {},
+        [
+          money(Number(item.price), item.currencyCode),
+          quantity > 1 ? `${count(quantity)} pieces` : undefined,
+          item.inventoryAvailable ? undefined : 'out of stock when it was saved',
+        ]
+          .filter(Boolean)
+          .join(' · '),
+      ),
+      make('small', {}, 'saved ', when(item.addedAt), ` from ${wordOf(PLACES, item.source ?? 'other')}`),
+    ),
+  );
+}
+
+const outward = (href, text) =>
+  make('a', { href, target: '_blank', rel: 'noopener noreferrer', dir: 'auto' }, text);
+
+const product = (row) => [
+  make('span', { dir: 'auto' }, row.title || row.product_handle || row.product_id || '–'),
+  ...(row.title && row.product_handle ? [make('small', { dir: 'auto' }, row.product_handle)] : []),
+];
+const price = (value, row) =>
+  value === null || value === undefined ? '–' : money(Number(value), row.currency);
+const TIME = { key: 'occurred_at', name: 'When', show: (text) => [when(text)] };
+const newestFirst = (rows) => rows.toReversed();
+
+const drawEvents = (rows) => [
+  table(
+    [
+      { key: 'type', name: 'What', show: describeEvent },
+      TIME,
+      {
+        key: 'product_handle',
+        name: 'Product',
+        show: (_, row) => (row.type === 'share' ? '–' : product(row)),
+      },
+      { key: 'quantity', name: 'Pieces' },
+      { key: 'price', name: 'Price', show: price },
+    ],
+    newestFirst(rows),
+    'events',
+    'what happened',
+  ),
+];
+
+function describeEvent(type, { source, channel, origin, paid_by }) {
+  const more = [
+    type === 'add' && source ? `from ${wordOf(PLACES, source)}` : undefined,
+    type === 'share' && channel ? `by ${channel}` : undefined,
+    type === 'autoRemoveAfterPurchase' && paid_by ? `order ${paid_by}` : undefined,
+    origin === 'import' ? 'imported' : undefined,
+  ].filter(Boolean);
+  return [wordOf(EVENTS, type), make('small', { dir: 'auto' }, more.join(', '))];
+}
+
+const drawPurchases = (rows) => [
+  table(
+    [
+      { key: 'order_id', name: 'Order', show: (id, { test }) => (test ? `${id} (test order)` : id) },
+      TIME,
+      { key: 'product_handle', name: 'Product', show: (_, row) => product(row) },
+      { key: 'quantity', name: 'Pieces' },
+      { key: 'amount', name: 'Paid', show: price },
+    ],
+    newestFirst(rows),
+    'purchases',
+    'orders',
+  ),
+];
+
+const drawVisits = (rows) => [
+  table(
+    [
+      { key: 'handle', name: 'Product' },
+      { key: 'visits', name: 'Visits', show: count },
+    ],
+    rows.map(([handle, visits]) => ({ handle, visits })),
+    'visits',
+    'products looked at',
+  ),
+];
+
+const drawVisitLog = (rows) => [
+  table(
+    [
+      { key: 'product_handle', name: 'Product' },
+      TIME,
+      { key: 'device', name: 'Device', show: (text) => text || '–' },
+    ],
+    newestFirst(rows),
+    'visit_log',
+    'latest visits',
+  ),
+];
+
+const drawShares = (rows) => [make('ul', {}, ...rows.map(({ link }) => make('li', {}, outward(link, link))))];
+
+const drawAlerts = (rows) => [
+  table(
+    [
+      { key: 'type', name: 'What', show: (type) => wordOf(ALERTS, type) },
+      TIME,
+      { key: 'product_handle', name: 'Product', show: (_, row) => product(row) },
+      { key: 'price_before', name: 'Price before', show: price },
+      { key: 'price', name: 'Price', show: price },
+    ],
+    newestFirst(rows),
+    'alerts',
+    'alerts',
+  ),
+];
