@@ -11,7 +11,11 @@ export const nameOf = ({ by, text, visitor }) => {
   return by === 'sessionId' ? `guest with the session ${text}` : 'guest';
 };
 
-const when = (text) => (text ? make('time', { datetime: text }, timeOf(Date.parse(text))) : '–');
+function when(text) {
+  if (!text) return '–';
+  const shown = timeOf(Date.parse(text));
+  return make('time', { datetime: text }, shown.includes(' ') ? shown : `today ${shown}`);
+}
 
 const EVENTS = {
   add: 'Saved',
@@ -33,16 +37,21 @@ const wordOf = (words, code) => (Object.hasOwn(words, code) ? words[code] : code
 
 export function drawVisitor(shown, { show, download, askToErase }) {
   const { visitor } = shown;
+  const panels = [
+    ['What happened', visitor.events, drawEvents, 'events'],
+    ['Orders', visitor.purchases, drawPurchases, 'lines of orders'],
+    ['Products looked at', visitor.visits, drawVisits, 'products'],
+    ['Latest visits', visitor.visitLog, drawVisitLog, 'visits'],
+    ['Shared lists', visitor.shares, drawShares, 'share links'],
+    ['Alerts', visitor.productAlerts, drawAlerts, 'alerts'],
+  ];
+  const empty = panels.filter(([, list]) => list?.count === 0).map(([title]) => title.toLowerCase());
   return [
     ...(visitor.others.count > 0 ? [drawOthers(shown, show)] : []),
     drawWho(shown, download, askToErase),
     drawItems(visitor.items),
-    panel('What happened', visitor.events, drawEvents, 'events'),
-    panel('Orders', visitor.purchases, drawPurchases, 'lines of orders'),
-    panel('Products looked at', visitor.visits, drawVisits, 'products'),
-    panel('Latest visits', visitor.visitLog, drawVisitLog, 'visits'),
-    panel('Shared lists', visitor.shares, drawShares, 'share links'),
-    panel('Alerts', visitor.productAlerts, drawAlerts, 'alerts'),
+    ...panels.filter(([, list]) => list?.count !== 0).map((one) => panel(...one)),
+    ...(empty.length > 0 ? [make('p', { class: 'none' }, `Nothing here: ${empty.join(', ')}.`)] : []),
   ];
 }
 
@@ -59,7 +68,6 @@ function section(title, ...children) {
 /** @param list {count, rows}; null if the service has no ClickHouse */
 function panel(title, list, draw, what) {
   if (list === null) return section(title, note('Not known here: the service has no CLICKHOUSE_URL.'));
-  if (list.count === 0) return section(title, note('None.'));
   const more =
     list.count > list.rows.length
       ? [note(`${count(list.rows.length)} of ${count(list.count)} ${what}. The download has all of them.`)]
@@ -91,7 +99,7 @@ function drawOthers({ by, text, visitor }, show) {
     make(
       'p',
       {},
-      'The latest is shown below; download and erasure take all of them. Show one to act on that one alone:',
+      'One is shown below; download and erasure take all of them. Show one to act on that one alone:',
     ),
     make('ul', {}, ...others),
   );

@@ -85,7 +85,7 @@ function showOther(by, text) {
 const profilesOf = ({ visitor }) => [visitor, ...visitor.others.rows].map(({ profileId }) => profileId);
 
 function download() {
-  const { by, text } = shown;
+  const { by, text, visitor } = shown;
   return during('Reading the whole export …', async (signal) => {
     const answer = await post('export', { by, text, profiles: profilesOf(shown) }, signal);
     if (!answer.ok) throw await refusalOf(answer);
@@ -93,7 +93,7 @@ function download() {
       throw new Refused('The export was cut off, and nothing was saved. Find the visitor again.');
     });
     const href = URL.createObjectURL(whole);
-    make('a', { href, download: `wishmeter-visitor-${shown.visitor.profileId}.json` }).click();
+    make('a', { href, download: `wishmeter-visitor-${visitor.profileId}.json` }).click();
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
     say(`The export was downloaded (${count(Math.ceil(whole.size / 1_024))} KB).`);
   });

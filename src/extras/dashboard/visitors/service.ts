@@ -124,8 +124,7 @@ export class Service {
   }
 
   #silent(isLate: boolean, cause?: unknown): Refusal {
-    const why = (cause as { cause?: unknown } | undefined)?.cause;
-    const fault = certificateFault(why);
+    const fault = certificateFault((cause as { cause?: unknown } | undefined)?.cause ?? {});
     if (fault !== undefined)
       return new Refusal(503, `The service at DASHBOARD_API_URL: ${fault}.`, { cause });
     return isLate
