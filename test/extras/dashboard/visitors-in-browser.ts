@@ -45,8 +45,12 @@ export async function visitorsInBrowser(t: Test, browser: Browser, fixtures: Vis
     t.equal(await picture.getAttribute('src'), IMAGE.image);
     await page.waitForFunction("document.querySelector('.items img').naturalWidth === 1");
     t.match(await panel(page, `Customer ${customerId}`).textContent(), /Known since.*\d\d:\d\d/);
-    t.match(await panel(page, 'What happened').textContent(), /Shared the list.*Removed.*Blue hat/);
-    t.match(await panel(page, 'Orders').textContent(), `${orderId}`);
+    t.match(
+      await panel(page, 'What happened').textContent(),
+      /Shared the list.*Removed.*today.*Blue hat.*blue-hat/,
+    );
+    const orders = await panel(page, 'Orders').textContent();
+    t.match(orders, new RegExp(`${orderId}.*Blue hat.*€19\\.50`), 'an order has the title of its product');
     t.equal(await panel(page, 'Shared lists').getByRole('link').getAttribute('href'), shareLink);
     for (const text of ['mail.test', 'Ada', customerId]) {
       t.notMatch(asked.join(' '), text);
@@ -134,7 +138,7 @@ export async function visitorsInBrowser(t: Test, browser: Browser, fixtures: Vis
       await fixtures.inClickHouse(profileId, 3);
       await find(page, sessionId);
       await page.getByText('Guest', { exact: true }).waitFor();
-      t.match(await panel(page, 'Products looked at').textContent(), '__proto__');
+      t.match(await panel(page, 'Visit counts').textContent(), '__proto__');
       t.equal(await page.locator('#visitor :is(script, svg, i, b, iframe), #visitor img').count(), 0);
       const links = await page.evaluate(
         "Array.from(document.querySelectorAll('#visitor a'), ({ href }) => href)",

@@ -69,6 +69,12 @@ t.test(
         ['share', null],
       ].sort(),
     );
+    t.ok(found.firstAt < found.lastAt);
+    await app.shop.visit({ customerId: '600' });
+    await until('the first visit of a visitor without facts says since when', async () => {
+      const { visitLog, firstAt } = await find('600');
+      return visitLog.count === 1 && firstAt === visitLog.rows[0].occurred_at;
+    });
     for (const [by, text] of [
       ['customerId', `gid://shopify/Customer/${customerId}`],
       ['customerId', `  ${customerId}\n`],

@@ -1,8 +1,20 @@
 // Draws what is kept of one visitor. All texts of a visitor become text nodes; links and pictures come from the server,
 // which makes them from the shop's settings.
 
-import { count, make, money, note, timeOf } from './shared.js';
-import { table } from './table.js';
+import { count, make, money, note } from './shared.js';
+import {
+  drawAlerts,
+  drawEvents,
+  drawPurchases,
+  drawShares,
+  drawVisitLog,
+  drawVisits,
+  learnTitles,
+  outward,
+  PLACES,
+  when,
+  wordOf,
+} from './visitor-tables.js';
 
 export const nameOf = ({ by, text, visitor }) => {
   const [customer] = visitor.customerIds.rows;
@@ -11,36 +23,13 @@ export const nameOf = ({ by, text, visitor }) => {
   return by === 'sessionId' ? `guest with the session ${text}` : 'guest';
 };
 
-function when(text) {
-  if (!text) return '–';
-  const shown = timeOf(Date.parse(text));
-  return make('time', { datetime: text }, shown.includes(' ') ? shown : `today ${shown}`);
-}
-
-const EVENTS = {
-  add: 'Saved',
-  remove: 'Removed',
-  moveToCart: 'Moved to the cart',
-  share: 'Shared the list',
-  autoRemoveAfterPurchase: 'Bought, so it left the list',
-};
-const ALERTS = { priceDrop: 'Price drop', backInStock: 'Back in stock' };
-const PLACES = {
-  pdp: 'product page',
-  collection: 'collection page',
-  cart: 'cart',
-  wishlist: 'wishlist',
-  email: 'e-mail',
-  pdpSmartSave: 'Smart Save',
-};
-const wordOf = (words, code) => (Object.hasOwn(words, code) ? words[code] : code);
-
 export function drawVisitor(shown, { show, download, askToErase }) {
   const { visitor } = shown;
+  learnTitles(visitor);
   const panels = [
     ['What happened', visitor.events, drawEvents, 'events'],
     ['Orders', visitor.purchases, drawPurchases, 'lines of orders'],
-    ['Products looked at', visitor.visits, drawVisits, 'products'],
+    ['Visit counts', visitor.visits, drawVisits, 'products'],
     ['Latest visits', visitor.visitLog, drawVisitLog, 'visits'],
     ['Shared lists', visitor.shares, drawShares, 'share links'],
     ['Alerts', visitor.productAlerts, drawAlerts, 'alerts'],
@@ -106,15 +95,15 @@ function drawOthers({ by, text, visitor }, show) {
 }
 
 function drawWho({ by, text, visitor }, download, askToErase) {
-  const { profile, customerIds, sessionIds, profileId } = visitor;
+  const { profile, customerIds, sessionIds, profileId, firstAt, lastAt } = visitor;
   const isCustomer = customerIds.count > 0 || by === 'customerId';
   const name = [profile.firstName, profile.lastName].filter(Boolean).join(' ');
   const facts = [
     ['Customer id', ...(isCustomer ? idsOf(customerIds, text) : [])],
     ['Name', name],
     ['E-mail address', profile.email],
-    ['Known since', profile.createdAt && when(profile.createdAt)],
-    ['Last change', profile.updatedAt && when(profile.updatedAt)],
+    ['Known since', firstAt && when(firstAt)],
+    ['Last seen', lastAt && when(lastAt)],
     ['Device', profile.device],
     ['Language', profile.locale],
     [sessionIds.count === 1 ? 'Session' : `Sessions (${count(sessionIds.count)})`, ...idsOf(sessionIds)],
@@ -155,6 +144,8 @@ function drawItems(items) {
   return section(title, list, ...more);
 }
 
+const from = (source) => (source && source !== 'other' ? ` from ${wordOf(PLACES, source)}` : '');
+
 function drawItem(item) {
   const { productTitle, productHandle, variantTitle, image, link, quantity } = item;
   const variant = variantTitle === 'Default Title' ? null : variantTitle;
@@ -186,105 +177,7 @@ function drawItem(item) {
           .filter(Boolean)
           .join(' · '),
       ),
-      make('small', {}, 'saved ', when(item.addedAt), ` from ${wordOf(PLACES, item.source ?? 'other')}`),
+      make('small', {}, 'saved ', when(item.addedAt), from(item.source)),
     ),
   );
 }
-
-const outward = (href, text) =>
-  make('a', { href, target: '_blank', rel: 'noopener noreferrer', dir: 'auto' }, text);
-
-const product = (row) => [
-  make('span', { dir: 'auto' }, row.title || row.product_handle || row.product_id || '–'),
-  ...(row.title && row.product_handle ? [make('small', { dir: 'auto' }, row.product_handle)] : []),
-];
-const price = (value, row) =>
-  value === null || value === undefined ? '–' : money(Number(value), row.currency);
-const TIME = { key: 'occurred_at', name: 'When', show: (text) => [when(text)] };
-const newestFirst = (rows) => rows.toReversed();
-
-const drawEvents = (rows) => [
-  table(
-    [
-      { key: 'type', name: 'What', show: describeEvent },
-      TIME,
-      {
-        key: 'product_handle',
-        name: 'Product',
-        show: (_, row) => (row.type === 'share' ? '–' : product(row)),
-      },
-      { key: 'quantity', name: 'Pieces' },
-      { key: 'price', name: 'Price', show: price },
-    ],
-    newestFirst(rows),
-    'events',
-    'what happened',
-  ),
-];
-
-function describeEvent(type, { source, channel, origin, paid_by }) {
-  const more = [
-    type === 'add' && source ? `from ${wordOf(PLACES, source)}` : undefined,
-    type === 'share' && channel ? `by ${channel}` : undefined,
-    type === 'autoRemoveAfterPurchase' && paid_by ? `order ${paid_by}` : undefined,
-    origin === 'import' ? 'imported' : undefined,
-  ].filter(Boolean);
-  return [wordOf(EVENTS, type), make('small', { dir: 'auto' }, more.join(', '))];
-}
-
-const drawPurchases = (rows) => [
-  table(
-    [
-      { key: 'order_id', name: 'Order', show: (id, { test }) => (test ? `${id} (test order)` : id) },
-      TIME,
-      { key: 'product_handle', name: 'Product', show: (_, row) => product(row) },
-      { key: 'quantity', name: 'Pieces' },
-      { key: 'amount', name: 'Paid', show: price },
-    ],
-    newestFirst(rows),
-    'purchases',
-    'orders',
-  ),
-];
-
-const drawVisits = (rows) => [
-  table(
-    [
-      { key: 'handle', name: 'Product' },
-      { key: 'visits', name: 'Visits', show: count },
-    ],
-    rows.map(([handle, visits]) => ({ handle, visits })),
-    'visits',
-    'products looked at',
-  ),
-];
-
-const drawVisitLog = (rows) => [
-  table(
-    [
-      { key: 'product_handle', name: 'Product' },
-      TIME,
-      { key: 'device', name: 'Device', show: (text) => text || '–' },
-    ],
-    newestFirst(rows),
-    'visit_log',
-    'latest visits',
-  ),
-];
-
-const drawShares = (rows) => [make('ul', {}, ...rows.map(({ link }) => make('li', {}, outward(link, link))))];
-
-const drawAlerts = (rows) => [
-  table(
-    [
-      { key: 'type', name: 'What', show: (type) => wordOf(ALERTS, type) },
-      TIME,
-      { key: 'product_handle', name: 'Product', show: (_, row) => product(row) },
-      { key: 'price_before', name: 'Price before', show: price },
-      { key: 'price', name: 'Price', show: price },
-    ],
-    newestFirst(rows),
-    'alerts',
-    'alerts',
-  ),
-];

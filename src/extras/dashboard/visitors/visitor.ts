@@ -35,6 +35,9 @@ export class VisitorReader {
   #profileId = '';
   #names: Names = { customerIds: empty(), sessionIds: empty() };
   #profile: Fields = {};
+  /** Of whatever has a time: a profile without facts has none of its own. */
+  #firstAt = '';
+  #lastAt = '';
   readonly #items = empty<Fields>();
   readonly #visits = empty<readonly [handle: string, count: number]>();
   #shares: List<Fields> = empty();
@@ -64,6 +67,8 @@ export class VisitorReader {
       profileId: this.#profileId,
       ...this.#names,
       profile: this.#profile,
+      firstAt: this.#firstAt,
+      lastAt: this.#lastAt,
       items: this.#items,
       visits: this.#sortedVisits(),
       shares: this.#shares,
@@ -85,7 +90,7 @@ export class VisitorReader {
     const [member, at, field] = path as [string, string | number | undefined, string | undefined];
     if (member === 'profileId') this.#begin(value);
     else if (member === 'identities') this.#names = namesOf(value);
-    else if (member === 'profile') this.#profile = value as Fields;
+    else if (member === 'profile') this.#setProfile(value as Fields);
     else if (member === 'shares') this.#shares = listOf(value, (code) => this.#shareOf(code));
     else if (member === 'items') this.#addItem(value as Fields);
     else if (member === 'visits') this.#addVisit(String(at), Number(value));
@@ -98,6 +103,19 @@ export class VisitorReader {
     this.onProfile(this.#profileId);
   }
 
+  #setProfile(profile: Fields): void {
+    this.#profile = profile;
+    this.#sawAt(profile['createdAt']);
+    this.#sawAt(profile['updatedAt']);
+  }
+
+  /** @param time as ISO 8601 in UTC, which sorts as text */
+  #sawAt(time: unknown): void {
+    if (typeof time !== 'string') return;
+    if (this.#firstAt === '' || time < this.#firstAt) this.#firstAt = time;
+    if (time > this.#lastAt) this.#lastAt = time;
+  }
+
   #addOther(at: number, field: string, value: unknown): void {
     if (field === 'profileId') {
       this.#others[at] = { profileId: String(value) };
@@ -108,6 +126,7 @@ export class VisitorReader {
   /** Items come newest first. */
   #addItem(item: Fields): void {
     this.#items.count++;
+    this.#sawAt(item['addedAt']);
     if (this.#items.rows.length === MAX_ITEMS) return;
     const { image, productHandle, variantId } = item as Record<string, string | null>;
     const { properties: _, ...shown } = item;
@@ -134,6 +153,7 @@ export class VisitorReader {
     const list = row === null ? null : this.#tables.get(table);
     if (row === null || !list) return void this.#tables.set(table, null);
     list.count++;
+    if (table !== 'productAlerts') this.#sawAt(row['occurred_at']);
     list.rows.push(shownOf(row));
     if (list.rows.length > MAX_ROWS) list.rows.shift();
   }
