@@ -36,7 +36,9 @@ async function compose(t: Test, variables: Readonly<Record<string, string>>) {
 
 /** What compose.yaml decides: where its parts are. */
 const FIXED =
-  'REDIS_URL CLICKHOUSE_URL HOST PORT DASHBOARD_PORT DASHBOARD_API_URL FLUSH_METRICS_PORT DATA_DIR'.split(' ');
+  'REDIS_URL CLICKHOUSE_URL HOST PORT DASHBOARD_PORT DASHBOARD_API_URL FLUSH_METRICS_PORT DATA_DIR'.split(
+    ' ',
+  );
 
 const GIVEN: Readonly<Record<string, string>> = {
   PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
