@@ -90,7 +90,7 @@ export const RECEIVERS_SETTINGS = [
 export const DELIVER_SETTINGS = [...RECEIVERS_SETTINGS, ...MERGES] as const satisfies readonly SettingName[];
 
 /** Visitors' pages link to the shop and show its pictures as share pages do. */
-export const VISITORS_SETTINGS = [
+const VISITORS_SETTINGS = [
   'DASHBOARD_VISITORS',
   'DASHBOARD_API_URL',
   'DASHBOARD_API_KEY',

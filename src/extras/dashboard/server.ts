@@ -183,6 +183,7 @@ class Requests {
     response: ServerResponse,
     answerOf: (gone: AbortSignal) => Promise<VisitorsAnswer> | undefined,
   ): Promise<void> {
+    if (response.destroyed) return;
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     try {

@@ -125,7 +125,7 @@ t.test('only a login with a name opens them; without DASHBOARD_VISITORS they are
     t.equal((await send(action, named, {})).status, 401, action);
     const refused = await send(action, named, shared);
     t.equal(refused.status, 403, action);
-    t.match(refused.json, { error: /^Visitors' pages need a login of your own/, needsOwnLogin: true });
+    t.match(refused.json, { error: /^Visitors' pages need a login of your own/ });
     for (const headers of foreignHeaders(url))
       t.equal((await send(action, named, { ...anna, ...headers })).status, 403, JSON.stringify(headers));
     t.equal(
@@ -322,6 +322,33 @@ t.test('a service that is away, hangs, breaks off or is none gets a sentence', a
     t.ok(erased.status >= 500, 'an erasure says so, too');
   }
   t.equal(followed, 0, 'a redirect does not get the key');
+});
+
+t.test('browsers that leave, before and during an answer, keep no place', async (t) => {
+  let [asked, left] = [0, 0];
+  const url = await pretend(t, (_, response) => {
+    asked++;
+    response.once('close', () => left++);
+    // Half of them hang, and half begin an export that never ends.
+    if (asked % 2 === 0) response.write('{"profileId":"p","items":[');
+  });
+  const { url: shown, anna, send } = await open(t, url);
+  const body = JSON.stringify({ by: 'customerId', text: '7', profiles: ['p'] });
+  const busy = async () => (await send('find', { by: 'customerId', text: 'x'.repeat(300) })).status;
+  for (let round = 0; round < 3; round++) {
+    const leaving = new AbortController();
+    const before = asked;
+    const answers = Array.from({ length: 8 }, () =>
+      fetch(`${shown}/visitors/export`, { method: 'POST', headers: anna, body, signal: leaving.signal })
+        .then((answer) => answer.text())
+        .catch(() => 'left'),
+    );
+    await until('all eight have asked', () => asked === before + 8);
+    t.equal(await busy(), 429, 'no ninth is let in');
+    leaving.abort();
+    t.same(await Promise.all(answers), Array(8).fill('left'));
+    await until('the service is no longer asked', () => left === asked);
+  }
 });
 
 t.test('a download that breaks off ends without its end', async (t) => {

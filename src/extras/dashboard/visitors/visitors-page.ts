@@ -58,7 +58,7 @@ export class VisitorsPage {
     return path === '/visitors/erase' ? this.#erase : undefined;
   }
 
-  /** @param signal aborts when the browser is gone */
+  /** @param signal aborts when the answer was sent or the browser is gone */
   async answer(
     action: NonNullable<ReturnType<VisitorsPage['actionAt']>>,
     { name }: Person,
@@ -71,7 +71,6 @@ export class VisitorsPage {
         {
           error:
             "Visitors' pages need a login of your own, from DASHBOARD_LOGINS. This is the shared token's.",
-          needsOwnLogin: true,
         },
       ];
     if (action === this.#who) return [200, { name }];
@@ -85,24 +84,11 @@ export class VisitorsPage {
     if (this.#underWay === MAX_CONCURRENT)
       return [429, { error: 'Many visitors are being read. Try again in some seconds.' }];
     this.#underWay++;
-    let isOpen = false;
+    signal.addEventListener('abort', () => this.#underWay--, { once: true });
     try {
-      const answer = await action.call(this, name, wish, signal);
-      if (!('bytes' in answer)) return answer;
-      isOpen = true;
-      return { bytes: this.#whole(answer.bytes) };
+      return await action.call(this, name, wish, signal);
     } catch (error) {
       return this.#refused(error);
-    } finally {
-      if (!isOpen) this.#underWay--;
-    }
-  }
-
-  async *#whole(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-    try {
-      yield* bytes;
-    } finally {
-      this.#underWay--;
     }
   }
 
