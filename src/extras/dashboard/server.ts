@@ -194,6 +194,8 @@ class Requests {
         ...HEADERS,
         'content-type': 'application/json; charset=utf-8',
         'content-disposition': 'attachment; filename="visitor.json"',
+        // nginx would store what its buffers don't hold in a file.
+        'x-accel-buffering': 'no',
       });
       await pipeline(answer.bytes, response);
     } catch (error) {

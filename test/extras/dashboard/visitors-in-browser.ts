@@ -61,7 +61,7 @@ export async function visitorsInBrowser(t: Test, browser: Browser, fixtures: Vis
   });
 
   await t.test('the download is the whole export, and the erasure asks a second time', async (t) => {
-    const { page, logged, said } = await visit(t);
+    const { page, logged, said, asked } = await visit(t);
     const { customerId, profileId } = await makeCustomer();
     await find(page, customerId);
     const [download] = await Promise.all([
@@ -88,6 +88,11 @@ export async function visitorsInBrowser(t: Test, browser: Browser, fixtures: Vis
     await page.getByRole('button', { name: 'Erase …' }).click();
     await question.getByRole('button', { name: 'Erase for ever' }).click();
     await page.getByText(`Erased: customer ${customerId}.`).waitFor();
+    t.equal(
+      asked.filter((url) => url.endsWith('/visitors/erase')).length,
+      1,
+      'neither Keep nor Escape erases',
+    );
     t.equal(await page.locator('#visitor').textContent(), '');
     t.same(await app.shop.items({ customerId }), []);
     t.same(

@@ -252,11 +252,12 @@ t.test(
     }
     t.equal((await send('export', { by: 'any', text: '7' })).status, 400, 'any is for finding only');
     t.equal((await send('erase', { by: 'any', text: '7' })).status, 400);
-    const answers: number[] = [];
+    const tried: number[] = [];
     for (let n = 0; n < 130; n++)
-      answers.push((await send('find', { by: 'customerId', text: `${n}000` })).status);
-    t.ok(answers.includes(429), 'it is stopped');
-    t.ok(logged().filter(({ msg }) => msg === 'visitor not found').length < 130);
+      tried.push((await send('find', { by: 'customerId', text: 'undefined' })).status);
+    t.same(new Set(tried), new Set([400, 429]));
+    const asked = logged().length;
+    t.ok(asked > 30 && asked < 130, `${asked} of all requests asked the service`);
   },
 );
 
