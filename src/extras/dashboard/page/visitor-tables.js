@@ -119,7 +119,9 @@ export const drawVisits = (rows) => [
     'visits',
     'visit counts',
   ),
-  note('Smart Save goes by these. A count begins anew when its product is bought or removed from the list.'),
+  note(
+    'Smart Save goes by these. A count begins anew when its product is bought, or removed on the shop’s pages.',
+  ),
 ];
 
 export const drawVisitLog = (rows) => [
