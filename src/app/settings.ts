@@ -89,19 +89,17 @@ export const RECEIVERS_SETTINGS = [
 
 export const DELIVER_SETTINGS = [...RECEIVERS_SETTINGS, ...MERGES] as const satisfies readonly SettingName[];
 
-/** Visitors' pages link to the shop and show its pictures as share pages do. */
 const VISITORS_SETTINGS = [
   'DASHBOARD_VISITORS',
   'DASHBOARD_API_URL',
   'DASHBOARD_API_KEY',
-  'SHOP_URL',
   'APP_PROXY_PATH',
   'SHARE_URL',
-  'PRODUCT_URL',
-  'IMAGE_HOSTS',
 ] as const satisfies readonly SettingName[];
 
 export const DASHBOARD_SETTINGS = [
+  ...VISITORS_SETTINGS,
+  'DASHBOARD_LOGINS',
   'HOST',
   // PORT and BASE_PATH are for the service's address, which the page of an empty shop shows.
   'PORT',
@@ -111,8 +109,10 @@ export const DASHBOARD_SETTINGS = [
   'SHOP_TIMEZONE',
   'DASHBOARD_PORT',
   'DASHBOARD_TOKEN',
-  'DASHBOARD_LOGINS',
-  ...VISITORS_SETTINGS,
+  // Product pictures, and links into the shop.
+  'SHOP_URL',
+  'PRODUCT_URL',
+  'IMAGE_HOSTS',
   ...RECEIVERS_SETTINGS,
 ] as const satisfies readonly SettingName[];
 
@@ -125,5 +125,4 @@ export type RightsConfig = Given<typeof RIGHTS_SETTINGS>;
 export type ImportConfig = Given<typeof IMPORT_SETTINGS>;
 export type DeliverConfig = Given<typeof DELIVER_SETTINGS>;
 export type ReceiversConfig = Given<typeof RECEIVERS_SETTINGS>;
-export type VisitorsConfig = Given<typeof VISITORS_SETTINGS>;
 export type DashboardConfig = Given<typeof DASHBOARD_SETTINGS>;

@@ -2,7 +2,7 @@
 
 import type { Config } from '../config.js';
 import type { ImageRule } from '../http/html.js';
-import { imageRuleOf } from './image-rule.js';
+import { imageRuleOf, productUrlOf } from './image-rule.js';
 
 type LinkSettings = Pick<Config, 'SHOP_URL' | 'APP_PROXY_PATH' | 'SHARE_URL' | 'PRODUCT_URL'>;
 
@@ -19,14 +19,6 @@ export function shareUrlOf({
   APP_PROXY_PATH,
 }: Omit<LinkSettings, 'PRODUCT_URL'>): string {
   return SHARE_URL || `${SHOP_URL}/apps/${APP_PROXY_PATH}/wishlist/share/{code}`;
-}
-
-/** @returns an address with `{handle}`, and perhaps `{variant}` */
-export function productUrlOf({
-  PRODUCT_URL,
-  SHOP_URL,
-}: Pick<LinkSettings, 'PRODUCT_URL' | 'SHOP_URL'>): string {
-  return PRODUCT_URL || `${SHOP_URL}/products/{handle}?variant={variant}`;
 }
 
 export function shopLinks(config: LinkSettings & Pick<Config, 'IMAGE_HOSTS'>): ShopLinks {

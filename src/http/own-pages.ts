@@ -4,7 +4,7 @@ export const HTML = 'text/html; charset=utf-8';
 export const JAVASCRIPT = 'text/javascript; charset=utf-8';
 export const CSS = 'text/css; charset=utf-8';
 
-/** @param imageHosts from which the page may load pictures by https; `*.` stands for all subdomains */
+/** @param imageHosts hosts of images besides the page's own */
 export function ownPagePolicy(formAction: "'none'" | "'self'", imageHosts: readonly string[] = []): string {
   return [
     "default-src 'none'",

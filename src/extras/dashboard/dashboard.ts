@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import { type Closeable, withClosers } from '../../app/opening.js';
-import type { DashboardConfig, VisitorsConfig } from '../../app/settings.js';
+import type { DashboardConfig } from '../../app/settings.js';
 import { shopLinks } from '../../app/shop-links.js';
 import type { Waiting } from '../../app/waiting.js';
 import { createClickHouse } from '../../clickhouse/client.js';
@@ -71,7 +71,7 @@ const REDIS_MS = 2_000;
 /** `serve` waits up to 30 s for ClickHouse. */
 const SERVICE_MS = 45_000;
 
-function visitorsPage(config: VisitorsConfig, log: Logger): VisitorsPage {
+function visitorsPage(config: DashboardConfig, log: Logger): VisitorsPage {
   const service = new Service(config.DASHBOARD_API_URL, config.DASHBOARD_API_KEY, SERVICE_MS);
   return new VisitorsPage(service, shopLinks(config), log);
 }

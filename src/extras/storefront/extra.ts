@@ -1,8 +1,7 @@
 // Plugs the storefront's scripts and the share page into `serve`.
 
 import type { Extra } from '../../app/extra.js';
-import { imageRuleOf } from '../../app/image-rule.js';
-import { productUrlOf } from '../../app/shop-links.js';
+import { imageRuleOf, productUrlOf } from '../../app/image-rule.js';
 import { storefrontScripts } from './script-routes.js';
 import { sharePageOperation } from './share-page/routes.js';
 
