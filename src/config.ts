@@ -13,6 +13,7 @@ import {
   isServiceLink,
   isUrl,
   list,
+  logins,
   oneOf,
   port,
   proxies,
@@ -214,6 +215,26 @@ const OCCASIONAL = {
   DASHBOARD_TOKEN: setting(
     text(/^[\x21-\x7e]{16,255}$/, 'must be 16 to 255 visible characters'),
     'opens the dashboard; `start` makes one if empty',
+  ),
+  DASHBOARD_LOGINS: setting(
+    logins,
+    "persons' own logins to the dashboard, as `<name>:<token>`, comma-separated; visitors' pages need one",
+  ),
+  DASHBOARD_VISITORS: setting(
+    oneOf('on', 'off'),
+    "visitors' pages on the dashboard, which show, export and erase personal data: `on` or `off`",
+    'off',
+  ),
+  DASHBOARD_API_URL: setting(
+    webUrl,
+    "the service, with `BASE_PATH`, for visitors' pages, as `http://serve:8080`; set by `start`",
+  ),
+  DASHBOARD_API_KEY: setting(
+    text(
+      /^(?!pk_)[\x21-\x2b\x2d-\x7e]{16,}$/,
+      'must be 16 or more visible characters without a comma and not begin with pk_',
+    ),
+    "one of `API_KEYS`, for visitors' pages only; `start` makes one if empty, and adds it to `API_KEYS`",
   ),
 };
 

@@ -85,6 +85,25 @@ export function addressWith(placeholder: string) {
   );
 }
 
+export interface NamedToken {
+  readonly name: string;
+  readonly token: string;
+}
+
+export function logins(given: string): readonly NamedToken[] {
+  const pairs = list(
+    /^[A-Za-z0-9._-]{1,64}:[\x21-\x7e]{16,255}$/,
+    'must be like anna:<token>,ben:<token>: names of A-Z a-z 0-9 . _ -, tokens of 16 to 255 visible characters without a comma',
+  )(given);
+  const found = pairs.map((pair) => {
+    const colon = pair.indexOf(':');
+    return Object.freeze({ name: pair.slice(0, colon), token: pair.slice(colon + 1) });
+  });
+  if (new Set(found.map(({ token }) => token)).size < found.length)
+    throw new Error('must have another token for each login');
+  return Object.freeze(found);
+}
+
 export function proxies(given: string): number {
   if (given === 'true' || given === 'false') return given === 'true' ? 1 : 0;
   return integer(0, 16)(given);

@@ -153,6 +153,29 @@ const VALUES: Readonly<Record<string, Values>> = {
     right: { '0': 0, '16': 16, true: 1, false: 0 },
     wrong: ['17', '-1', 'yes', 'TRUE'],
   },
+  DASHBOARD_LOGINS: {
+    right: {
+      [`anna:${KEY}`]: [{ name: 'anna', token: KEY }],
+      [`a.b-c_1:${KEY}:x, ben:${'y'.repeat(255)},`]: [
+        { name: 'a.b-c_1', token: `${KEY}:x` },
+        { name: 'ben', token: 'y'.repeat(255) },
+      ],
+      [`anna:${KEY},anna:${KEY}2`]: [
+        { name: 'anna', token: KEY },
+        { name: 'anna', token: `${KEY}2` },
+      ],
+    },
+    wrong: [
+      ...[KEY, `:${KEY}`, 'anna:short', `anna@shop.example:${KEY}`, `${'a'.repeat(65)}:${KEY}`],
+      ...[`anna:${KEY},ben:${KEY}`, `anna:${'x'.repeat(256)}`, `anna:${KEY} x`],
+    ],
+  },
+  DASHBOARD_VISITORS: { right: ['on', 'off'], wrong: ['On', 'true', '1'] },
+  DASHBOARD_API_URL: {
+    right: ['http://serve:8080', 'https://wishes.example/api'],
+    wrong: ['serve:8080', 'redis://serve', 'http://'],
+  },
+  DASHBOARD_API_KEY: { right: [KEY], wrong: ['x'.repeat(15), 'pk_0123456789abcdef', `${KEY},${KEY}`] },
   METRICS_TOKEN: { right: ['x'.repeat(16)], wrong: ['x', 'x'.repeat(15), 'a token with blanks in it'] },
   GUEST_RETENTION_DAYS: integer(0, 36_500, 'never'),
   MAX_PRODUCTS: integer(1, 1_000_000, 'many'),

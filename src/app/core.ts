@@ -30,6 +30,7 @@ import { shareOperations } from '../wishlist/share-routes.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { Core, Host } from './extra.js';
 import { imageRuleOf } from './image-rule.js';
+import { shareUrlOf } from './shop-links.js';
 
 export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex | undefined): Core {
   const { config, store, timing, onClose, onFailed } = host;
@@ -78,7 +79,7 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   const wishlist = openWishlist({
     ...{ store, batch: wishlists, itemIndex },
     presentOf: (profileId) => identity.locator.presentOf(profileId),
-    shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
+    shareUrl: shareUrlOf(config),
   });
   onClose(
     watchSweeps({

@@ -91,7 +91,17 @@ export const RECEIVERS_SETTINGS = [
 
 export const DELIVER_SETTINGS = [...RECEIVERS_SETTINGS, ...MERGES] as const satisfies readonly SettingName[];
 
+const VISITORS_SETTINGS = [
+  'DASHBOARD_VISITORS',
+  'DASHBOARD_API_URL',
+  'DASHBOARD_API_KEY',
+  'APP_PROXY_PATH',
+  'SHARE_URL',
+] as const satisfies readonly SettingName[];
+
 export const DASHBOARD_SETTINGS = [
+  ...VISITORS_SETTINGS,
+  'DASHBOARD_LOGINS',
   'HOST',
   // PORT and BASE_PATH are for the service's address, which the page of an empty shop shows.
   'PORT',
@@ -101,6 +111,10 @@ export const DASHBOARD_SETTINGS = [
   'SHOP_TIMEZONE',
   'DASHBOARD_PORT',
   'DASHBOARD_TOKEN',
+  // Product pictures, and links into the shop.
+  'SHOP_URL',
+  'PRODUCT_URL',
+  'IMAGE_HOSTS',
   ...RECEIVERS_SETTINGS,
 ] as const satisfies readonly SettingName[];
 

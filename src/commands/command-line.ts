@@ -125,7 +125,8 @@ export const COMMAND_LINES = {
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
   },
   dashboard: {
-    about: "serves pages of the shop's figures, from ClickHouse, and of its receivers, from Redis",
+    about:
+      "serves pages of the shop's figures, from ClickHouse, of its receivers and, if told to, of visitors",
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
     // Other machines must reach the dashboard through a proxy, which has TLS.
     fallbacks: { HOST: '127.0.0.1' },

@@ -11,7 +11,7 @@ import { makeCertificate, type TestCertificate } from '../harness/certificates.j
 import { ask } from '../harness/client.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { runHere } from './in-process.js';
-import { failureIn, logLines, runWishmeter, until, wishmeter } from './wishmeter.js';
+import { failureIn, logLines, runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
 const NO_STACK = /\n\s+at /;
 t.test('--version prints the version of package.json', async (t) => {
@@ -160,6 +160,29 @@ t.test('a command without the database that it needs says so in one sentence', a
     t.equal(code, 1, command);
     t.match(stderr, sentence);
     t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
+  }
+});
+t.test('visitors’ pages without what they need stop `dashboard` and `start` with one sentence', async (t) => {
+  const [token, key] = ['a-token-0123456789', 'sk_0123456789abcdef'];
+  const shown = { CLICKHOUSE_URL: 'http://127.0.0.1:1', DASHBOARD_TOKEN: token };
+  const on = { ...shown, DASHBOARD_VISITORS: 'on' };
+  const logins = { DASHBOARD_LOGINS: 'anna:own-0123456789abcdef' };
+  const dir = { DATA_DIR: await tempDir(t), PORT: '0', DASHBOARD_PORT: '0' };
+  for (const [command, env, sentence] of [
+    [
+      'dashboard',
+      on,
+      /DASHBOARD_VISITORS=on needs DASHBOARD_LOGINS and DASHBOARD_API_URL and DASHBOARD_API_KEY;/,
+    ],
+    ['dashboard', { ...on, ...logins, DASHBOARD_API_KEY: key }, /=on needs DASHBOARD_API_URL;/],
+    ['dashboard', { ...on, ...logins, DASHBOARD_API_URL: 'http://serve' }, /=on needs DASHBOARD_API_KEY;/],
+    ['dashboard', { ...shown, DASHBOARD_LOGINS: `anna:${token}` }, /has the token of DASHBOARD_TOKEN;/],
+    ['start', { ...on, ...dir }, /=on needs DASHBOARD_LOGINS;/],
+  ] as const) {
+    const { code, stderr } = await wishmeter({ args: [command], env });
+    t.equal(code, 1, command);
+    t.match(failureIn(stderr), sentence);
+    t.notMatch(stderr, /0123456789/);
   }
 });
 t.test('an unsupported Node or glibc ends the process with one sentence that says what to use', async (t) => {

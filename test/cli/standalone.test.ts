@@ -10,6 +10,7 @@ import { COMMAND_LINES } from '../../src/commands/command-line.js';
 import { SETTINGS } from '../../src/config.js';
 import { startClickHouse } from '../../src/extras/embedded/clickhouse/start.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { cookieFor } from '../extras/dashboard/fixtures.js';
 import { programPart } from '../faults/service.js';
 import { connectToClickHouse, putMigrated } from '../harness/clickhouse.js';
 import { ask } from '../harness/client.js';
@@ -273,6 +274,7 @@ const SECRETS = {
   publishable: 'pk_SECRETKEY_0123456789',
   shopify: 'shpss_SECRETKEY_0123456789',
   metrics: 'metrics_SECRETKEY_0123456789',
+  login: 'login_SECRETKEY_0123456789',
 };
 const WRONG = 'sk_WRONGKEY_0123456789abc';
 const VISITOR = {
@@ -335,6 +337,8 @@ t.test(
       SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE`,
       SHOP_DOMAIN: 'shop.myshopify.com',
       METRICS_TOKEN: SECRETS.metrics,
+      DASHBOARD_VISITORS: 'on',
+      DASHBOARD_LOGINS: `anna:${SECRETS.login}`,
       FLUSH_METRICS_PORT: '0',
       LOG_LEVEL: 'trace',
       HOST: '127.0.0.1',
@@ -345,6 +349,14 @@ t.test(
     const logged = () => logLines(start.running.stdout());
     for (const key of [SECRETS.oldKey, SECRETS.newKey])
       t.notMatch(await exercise(t, port, key), MARKS, 'bodies and headers of errors');
+
+    const cookie = await cookieFor(start.dashboardUrl, SECRETS.login);
+    const found = await fetch(`${start.dashboardUrl}/visitors/find`, {
+      ...{ method: 'POST', headers: { cookie } },
+      body: JSON.stringify({ by: 'any', text: VISITOR.email }),
+    });
+    t.match(await found.json(), { by: 'email', profile: { lastName: VISITOR.lastName } });
+    t.match(await start.running.logged('visitor viewed'), { login: 'anna', profileId: /./ });
 
     const headers = { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey };
     const post = (path: string, body: object) => ask(port, 'POST', path, { body, headers });
@@ -392,6 +404,7 @@ t.test(
         [],
         `${title} has no setting of another command`,
       );
+      if (command === 'dashboard') t.notMatch(environ, /sk_(old|new)_/, 'it has a key of its own');
     }
     t.equal(commands.size, 4);
     t.match(await metricsOf(port), 'wishmeter_http_refused_total');

@@ -36,7 +36,10 @@ async function compose(t: Test, variables: Readonly<Record<string, string>>) {
 }
 
 /** Settings that compose.yaml fixes: the locations of its parts. */
-const FIXED = 'REDIS_URL CLICKHOUSE_URL HOST PORT DASHBOARD_PORT FLUSH_METRICS_PORT DATA_DIR'.split(' ');
+const FIXED =
+  'REDIS_URL CLICKHOUSE_URL HOST PORT DASHBOARD_PORT DASHBOARD_API_URL FLUSH_METRICS_PORT DATA_DIR'.split(
+    ' ',
+  );
 
 const GIVEN: Readonly<Record<string, string>> = {
   PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
@@ -46,6 +49,9 @@ const GIVEN: Readonly<Record<string, string>> = {
   SHOP_CURRENCY: 'EUR',
   SHOP_DOMAIN: 'shop.myshopify.com',
   IMAGE_HOSTS: 'cdn.shop.example',
+  DASHBOARD_VISITORS: 'on',
+  DASHBOARD_LOGINS: 'anna:own-0123456789abcdef',
+  DASHBOARD_API_KEY: 'sk_0123456789API_KEYS',
 };
 
 const VARIABLES: Record<string, string> = {};
@@ -228,7 +234,11 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
 
       t.same(services.deliver.healthcheck.test, ['NONE']);
       const shown = String(await freePort());
-      await start('dashboard', { DASHBOARD_PORT: shown, CLICKHOUSE_URL: asDashboard(clickhouse.url) });
+      await start('dashboard', {
+        DASHBOARD_PORT: shown,
+        CLICKHOUSE_URL: asDashboard(clickhouse.url),
+        DASHBOARD_API_URL: at(services.dashboard.environment.DASHBOARD_API_URL, `127.0.0.1:${served}`),
+      });
       const page = `http://127.0.0.1:${shown}`;
       const headers = { cookie: await cookieFor(page, VARIABLES['DASHBOARD_TOKEN']) };
       const panel = await fetch(`${page}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
@@ -238,6 +248,12 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
         { receivers: [] },
         'and Redis',
       );
+      const found = await fetch(`${page}/visitors/find`, {
+        method: 'POST',
+        headers: { cookie: await cookieFor(page, 'own-0123456789abcdef') },
+        body: '{"by":"any","text":"nobody"}',
+      });
+      t.equal(found.status, 404, 'and `serve`, with its key');
     },
   );
 

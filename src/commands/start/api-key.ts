@@ -15,6 +15,10 @@ export function ownDashboardToken(folder: string): Promise<string> {
   return ownSecret(dashboardTokenFile(folder), '');
 }
 
+export function newKey(prefix = 'sk_'): string {
+  return `${prefix}${randomBytes(32).toString('base64url')}`;
+}
+
 export function apiKeyFile(folder: string): string {
   return resolve(folder, 'api-key');
 }
@@ -32,7 +36,7 @@ async function ownSecret(path: string, prefix: string): Promise<string> {
     if (KEY.test(kept.trim())) return kept.trim();
     throw new StartupError(`${path} does not hold a key; delete it, and a new one is made.`);
   }
-  const key = `${prefix}${randomBytes(32).toString('base64url')}`;
+  const key = newKey(prefix);
   // Renames a complete file, so that a crash leaves a whole key or none.
   await rm(`${path}.new`, { force: true });
   await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600, flag: 'wx' });

@@ -17,9 +17,10 @@ import { startRedis } from '../../extras/embedded/redis.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';
 import { COMMAND_LINES, type CommandName, type ConfigOf } from '../command-line.js';
+import { checkLogins } from '../dashboard.js';
 import { clickhouseFolder, redisFolder } from '../embedded-databases.js';
 import type { Environment } from '../program.js';
-import { ownApiKey, ownDashboardToken } from './api-key.js';
+import { newKey, ownApiKey, ownDashboardToken } from './api-key.js';
 import type { Children } from './children.js';
 import { checkPorts } from './ports.js';
 import { Relay } from './relay.js';
@@ -76,6 +77,13 @@ export async function startProcesses(
   ]);
   const key = config.API_KEYS.length > 0 ? undefined : await ownApiKey(DATA_DIR);
   const dashboardToken = config.DASHBOARD_TOKEN || (await ownDashboardToken(DATA_DIR));
+  // In memory only: each start makes another.
+  const visitorsKey = config.DASHBOARD_VISITORS === 'on' ? config.DASHBOARD_API_KEY || newKey() : '';
+  const ofVisitors = (port: number) => ({
+    DASHBOARD_API_URL: ownUrl(HOST, port) + config.BASE_PATH,
+    DASHBOARD_API_KEY: visitorsKey,
+  });
+  checkLogins({ ...config, DASHBOARD_TOKEN: dashboardToken, ...ofVisitors(PORT) });
 
   const redisUrl =
     config.REDIS_URL.length > 0
@@ -125,7 +133,7 @@ export async function startProcesses(
     own('flush', 'flush', () => ({ REDIS_URL: redis, CLICKHOUSE_URL: clickhouse })),
   );
   const serving = redisUrl.then(async (url) => {
-    const more = { REDIS_URL: url, API_KEYS: key ?? env.API_KEYS };
+    const more = { REDIS_URL: url, API_KEYS: [key ?? env.API_KEYS, visitorsKey].filter(Boolean).join() };
     if (await isNew(url, config)) await flushing;
     const relay = new Relay();
     const worker = (n: number, port: number) =>
@@ -150,6 +158,7 @@ export async function startProcesses(
         CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
         DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
         DASHBOARD_TOKEN: dashboardToken,
+        ...ofVisitors(port),
       })),
   );
   const delivering = Promise.all([redisUrl, flushing]).then(([redis]) =>
@@ -166,6 +175,12 @@ export async function startProcesses(
     dashboardPort: shown.ready.port,
     dashboardToken,
   };
+}
+
+/** `localhost` might lead to another program, at the other of its two addresses, which would get the key. */
+function ownUrl(host: string, port: number): string {
+  const address = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host;
+  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
 /** @returns `env` without the settings of other commands, some of which are secrets */

@@ -3,6 +3,7 @@
 import type { Logger } from 'pino';
 import { type Closeable, withClosers } from '../../app/opening.js';
 import type { DashboardConfig } from '../../app/settings.js';
+import { shopLinks } from '../../app/shop-links.js';
 import type { Waiting } from '../../app/waiting.js';
 import { createClickHouse } from '../../clickhouse/client.js';
 import { watchTimeZone } from '../../clickhouse/kept-settings.js';
@@ -10,6 +11,8 @@ import { clickHouseStartupError } from '../../clickhouse/unanswered.js';
 import { atMostOnceASecond } from '../../metrics/exposition.js';
 import { openReceivers } from '../receivers/deliver.js';
 import { startDashboard } from './server.js';
+import { Service } from './visitors/service.js';
+import { VisitorsPage } from './visitors/visitors-page.js';
 
 export interface Dashboard extends Closeable {
   readonly port: number;
@@ -44,8 +47,10 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
       host: config.HOST,
       port: config.DASHBOARD_PORT,
       token: config.DASHBOARD_TOKEN,
+      logins: config.DASHBOARD_LOGINS,
       clickhouse,
       ...(config.REDIS_URL.length > 0 ? { receivers: async () => (await opened.get()).receivers } : {}),
+      ...(config.DASHBOARD_VISITORS === 'on' ? { visitors: visitorsPage(config, log) } : {}),
       log,
       whyNotReady,
       timeZone:
@@ -63,6 +68,13 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
 }
 
 const REDIS_MS = 2_000;
+/** `serve` waits up to 30 s for ClickHouse. */
+const SERVICE_MS = 45_000;
+
+function visitorsPage(config: DashboardConfig, log: Logger): VisitorsPage {
+  const service = new Service(config.DASHBOARD_API_URL, config.DASHBOARD_API_KEY, SERVICE_MS);
+  return new VisitorsPage(service, shopLinks(config), log);
+}
 
 function openWhenAsked<T extends Closeable>(open: () => Promise<T>): Closeable & { get(): Promise<T> } {
   let opened: Promise<T> | undefined;

@@ -1,10 +1,11 @@
-// A browser exchanges the token for a session cookie. Sessions are in memory only. The answer to a wrong token is
+// A browser exchanges a token for a session cookie: the shared one, or a person's own. Sessions are in memory only. The answer to a wrong token is
 // delayed to keep the log short; the right token is never delayed.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { isSameSecret } from '../../key-ring.js';
+import { KeyRing } from '../../key-ring.js';
+import type { NamedToken } from '../../setting-values.js';
 
 const COOKIE = 'wishmeter_dashboard';
 const LASTS_S = 7 * 86_400;
@@ -13,17 +14,28 @@ const WRONG_MS = 1_000;
 const WAITING = 20;
 const MAX_SESSIONS = 1_000;
 
-export type LoginOutcome = 'welcome' | 'wrong' | 'crowded';
+export interface Person {
+  /** Undefined for the shared token. */
+  readonly name: string | undefined;
+}
+
+interface Session extends Person {
+  readonly until: number;
+}
+
+const ANYBODY: Person = { name: undefined };
 
 export class Login {
-  readonly #token: string;
+  readonly #tokens: KeyRing;
+  readonly #persons: readonly Person[];
   readonly #wrongMs: number;
-  readonly #sessions = new LRUCache<string, number>({ max: MAX_SESSIONS });
+  readonly #sessions = new LRUCache<string, Session>({ max: MAX_SESSIONS });
   #waiting = 0;
   #wrong = 0;
 
-  constructor(token: string, wrongMs = WRONG_MS) {
-    this.#token = token;
+  constructor(token: string, logins: readonly NamedToken[] = [], wrongMs = WRONG_MS) {
+    this.#tokens = new KeyRing([token, ...logins.map((login) => login.token)]);
+    this.#persons = [ANYBODY, ...logins];
     this.#wrongMs = wrongMs;
   }
 
@@ -31,8 +43,9 @@ export class Login {
     return this.#wrong;
   }
 
-  async attempt(token: string): Promise<LoginOutcome> {
-    if (isSameSecret(token, this.#token)) return 'welcome';
+  async attempt(token: string): Promise<Person | 'wrong' | 'crowded'> {
+    const person = this.#persons[this.#tokens.find(token) ?? -1];
+    if (person !== undefined) return person;
     this.#wrong++;
     if (this.#waiting >= WAITING) return 'crowded';
     this.#waiting++;
@@ -41,9 +54,9 @@ export class Login {
     return 'wrong';
   }
 
-  begin(now: number, secure: boolean): string {
+  begin({ name }: Person, now: number, secure: boolean): string {
     const id = randomBytes(32).toString('base64url');
-    this.#sessions.set(id, now + LASTS_S * 1_000);
+    this.#sessions.set(id, { name, until: now + LASTS_S * 1_000 });
     return `${COOKIE}=${id}; Path=/; Max-Age=${LASTS_S}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
   }
 
@@ -52,8 +65,10 @@ export class Login {
     return `${COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`;
   }
 
-  isLoggedIn(cookies: string, now: number): boolean {
-    return idsIn(cookies).some((id) => (this.#sessions.get(id) ?? 0) > now);
+  /** @returns undefined if nobody is logged in */
+  personOf(cookies: string, now: number): Person | undefined {
+    const sessions = idsIn(cookies).map((id) => this.#sessions.get(id));
+    return sessions.find((session) => session !== undefined && session.until > now);
   }
 }
 

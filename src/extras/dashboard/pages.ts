@@ -1,7 +1,7 @@
 // The pages and their files. A page is frame.html around `page/<file>.html`, with the script `page/<file>.js`.
 
 import { readdirSync, readFileSync } from 'node:fs';
-import { CSS, HTML, JAVASCRIPT } from '../../http/own-pages.js';
+import { CSS, HTML, JAVASCRIPT, ownPagePolicy } from '../../http/own-pages.js';
 
 interface Page {
   /** A single segment, so that relative links work if a proxy puts a path before it. */
@@ -9,17 +9,27 @@ interface Page {
   readonly file: string;
   readonly title: string;
   readonly link?: string;
+  /** True if it is left out without DASHBOARD_VISITORS. */
+  readonly isOfVisitors?: true;
 }
 
 const PAGES: readonly Page[] = [
   { path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' },
   { path: '/product', file: 'product', title: 'Product – wishmeter' },
   { path: '/receivers', file: 'receivers', title: 'Receivers – wishmeter', link: 'Receivers' },
+  {
+    path: '/visitors',
+    file: 'visitors',
+    title: 'Visitors – wishmeter',
+    link: 'Visitors',
+    isOfVisitors: true,
+  },
 ];
 
 export interface File {
   readonly type: string;
   readonly content: Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 // The path leads from dist/ to the sources, because browser files are not compiled.
@@ -29,9 +39,12 @@ const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 export interface Deployment {
   readonly servicePort: number;
   readonly basePath: string;
+  /** Hosts of pictures of visitors' pages; undefined if there are no such pages. */
+  readonly imageHosts: readonly string[] | undefined;
 }
 
-export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
+export function readFiles({ servicePort, basePath, imageHosts }: Deployment): ReadonlyMap<string, File> {
+  const pages = PAGES.filter(({ isOfVisitors }) => !isOfVisitors || imageHosts !== undefined);
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));
   const styles = names.filter((name) => name.endsWith('.css'));
@@ -39,12 +52,12 @@ export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<st
   const preloads = scripts.map((name) => `<link rel="modulepreload" href="${name}">`).join('\n');
   const read = (type: string, file: URL): File => ({ type, content: readFileSync(file) });
   return new Map([
-    ...PAGES.map((page): [string, File] => {
+    ...pages.map((page): [string, File] => {
       const values: Readonly<Record<string, string>> = {
         title: page.title,
         script: `${page.file}.js`,
         preloads,
-        links: linksOn(page),
+        links: linksOn(pages, page),
         service_port: String(servicePort),
         base_path: basePath,
       };
@@ -52,7 +65,11 @@ export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<st
       const whole = frame
         .replace('{main}', () => main)
         .replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text);
-      return [page.path, { type: HTML, content: Buffer.from(whole) }];
+      const policy = { 'content-security-policy': ownPagePolicy("'self'", imageHosts) };
+      return [
+        page.path,
+        { type: HTML, content: Buffer.from(whole), headers: page.isOfVisitors ? policy : {} },
+      ];
     }),
     ...scripts.map((name): [string, File] => [`/${name}`, read(JAVASCRIPT, new URL(name, OURS))]),
     ...styles.map((name): [string, File] => [`/${name}`, read(CSS, new URL(name, OURS))]),
@@ -61,10 +78,12 @@ export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<st
   ]);
 }
 
-function linksOn(shown: Page): string {
-  const links = PAGES.filter(({ link }) => link !== undefined).map((page) => {
-    const path = `.${page.path}`;
-    return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
-  });
+function linksOn(pages: readonly Page[], shown: Page): string {
+  const links = pages
+    .filter(({ link }) => link !== undefined)
+    .map((page) => {
+      const path = `.${page.path}`;
+      return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
+    });
   return links.length > 1 || shown.link === undefined ? links.join('\n') : '';
 }

@@ -4,12 +4,15 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../../errors.js';
-import { HTML, ownPagePolicy } from '../../http/own-pages.js';
+import { HTML } from '../../http/own-pages.js';
 import { MAX_HANDLE_CHARACTERS } from '../../identity-rules.js';
+import type { NamedToken } from '../../setting-values.js';
 import type { Receivers } from '../receivers/receivers.js';
+import { HEADERS, readJson, send } from './answer.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
 import { type Deployment, type File, readFiles } from './pages.js';
@@ -17,30 +20,26 @@ import { PANELS, readParameters, readRange, shownWith, statementOf, withTimeBefo
 import { PRODUCT_PANELS } from './product-panels.js';
 import { ReceiversPage } from './receivers-page.js';
 import { readRows } from './rows.js';
+import type { VisitorsAnswer, VisitorsPage } from './visitors/visitors-page.js';
 
-const HEADERS = {
-  'cache-control': 'no-store',
-  'content-security-policy': ownPagePolicy("'self'"),
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-};
-
-const LOGIN_BYTES = 1_024;
+const LOGIN_CHARACTERS = 1_024;
+/** Has the ids of all profiles that the page shows. */
+const VISITOR_CHARACTERS = 65_536;
 const PANEL_MS = 60_000;
 /** Milliseconds in which a request must arrive. */
 const REQUEST_MS = 10_000;
 
-export interface DashboardOptions extends Deployment {
+export interface DashboardOptions extends Omit<Deployment, 'imageHosts'> {
   readonly timeZone: () => Promise<string>;
   readonly host: string;
   /** 0 takes a free port. */
   readonly port: number;
   readonly token: string;
+  readonly logins?: readonly NamedToken[];
   /** A client whose default database has the views. */
   readonly clickhouse: ClickHouseClient;
   readonly receivers?: () => Promise<Receivers>;
+  readonly visitors?: VisitorsPage;
   readonly log: Logger;
   /** @returns the reason, without a full stop; undefined if ClickHouse answers */
   readonly whyNotReady?: () => Promise<string | undefined>;
@@ -90,6 +89,7 @@ class Requests {
   readonly #login: Login;
   readonly #clickhouse: ClickHouseClient;
   readonly #receivers: ReceiversPage;
+  readonly #visitors: VisitorsPage | undefined;
   readonly #log: Logger;
   readonly #timeZone: () => Promise<string>;
   readonly #panelMs: number;
@@ -97,14 +97,15 @@ class Requests {
   readonly #whyNotReady: () => Promise<string | undefined>;
 
   constructor(options: DashboardOptions) {
-    const { token, clickhouse, receivers, log, timeZone, wrongMs, panelMs = PANEL_MS } = options;
+    const { clickhouse, receivers, visitors, log, timeZone, panelMs = PANEL_MS } = options;
     this.#panelMs = panelMs;
     this.#whyNotReady = options.whyNotReady ?? (async () => undefined);
     this.#timeZone = timeZone;
-    this.#files = readFiles(options);
-    this.#login = new Login(token, wrongMs);
+    this.#files = readFiles({ ...options, imageHosts: visitors?.imageHosts });
+    this.#login = new Login(options.token, options.logins, options.wrongMs);
     this.#clickhouse = clickhouse;
     this.#receivers = new ReceiversPage(receivers, log);
+    this.#visitors = visitors;
     this.#log = log;
   }
 
@@ -119,7 +120,12 @@ class Requests {
         file.type === HTML
           ? Buffer.from(file.content.toString().replaceAll('{time_zone}', await this.#timeZone()))
           : file.content;
-      response.writeHead(200, { ...HEADERS, 'content-type': file.type, 'content-length': content.length });
+      response.writeHead(200, {
+        ...HEADERS,
+        ...file.headers,
+        'content-type': file.type,
+        'content-length': content.length,
+      });
       return void response.end(request.method === 'HEAD' ? undefined : content);
     }
     if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
@@ -138,21 +144,29 @@ class Requests {
     const [, name, suffix] = (isReading && /^\/panels\/(\w+)(\.csv)?$/.exec(pathname)) || [];
     const [, tested] = (request.method === 'POST' && /^\/receivers\/([\w-]+)\/test$/.exec(pathname)) || [];
     const isList = isReading && pathname === '/receivers.json';
-    if (name === undefined && tested === undefined && !isList)
+    const action = this.#visitors?.actionAt(request.method, pathname);
+    if (name === undefined && tested === undefined && !isList && action === undefined)
       return send(response, 404, { error: 'There is nothing at this path.' });
-    if (!this.#login.isLoggedIn(request.headers.cookie ?? '', Date.now()))
+    const person = this.#login.personOf(request.headers.cookie ?? '', Date.now());
+    if (person === undefined)
       return send(response, 401, { error: 'Log in with the token that `wishmeter start` prints.' });
+    if (action !== undefined && this.#visitors !== undefined) {
+      const body = request.method === 'POST' ? await readJson(request, VISITOR_CHARACTERS) : undefined;
+      const answer = (signal: AbortSignal) => this.#visitors?.answer(action, person, body, signal);
+      return await this.#visitor(response, answer);
+    }
     if (name !== undefined) return await this.#panel(response, name, searchParams, suffix !== undefined);
     send(response, ...(await (tested === undefined ? this.#receivers.list() : this.#receivers.test(tested))));
   }
 
   async #logIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const token = await readToken(request);
+    const { token: given } = { token: undefined, ...((await readJson(request, LOGIN_CHARACTERS)) as object) };
+    const token = typeof given === 'string' ? (given as string).trim() : undefined;
     if (token === undefined) return send(response, 400, { error: 'Send {"token": "…"} as JSON.' });
     const outcome = await this.#login.attempt(token);
-    if (outcome === 'welcome') {
+    if (typeof outcome === 'object') {
       const secure = request.headers['x-forwarded-proto'] === 'https';
-      response.setHeader('set-cookie', this.#login.begin(Date.now(), secure));
+      response.setHeader('set-cookie', this.#login.begin(outcome, Date.now(), secure));
       return send(response, 200, { wrongTokens: this.#login.wrong });
     }
     if (outcome === 'crowded') {
@@ -163,6 +177,32 @@ class Requests {
     const address = request.socket.remoteAddress;
     this.#log.warn({ wrong: this.#login.wrong, address, forwardedFor }, 'a wrong token');
     send(response, 401, { error: 'That is not the token.' });
+  }
+
+  async #visitor(
+    response: ServerResponse,
+    answerOf: (gone: AbortSignal) => Promise<VisitorsAnswer> | undefined,
+  ): Promise<void> {
+    if (response.destroyed) return;
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    try {
+      const answer = await answerOf(gone.signal);
+      if (answer === undefined) return;
+      if (!('bytes' in answer)) return send(response, ...answer);
+      response.writeHead(200, {
+        ...HEADERS,
+        'content-type': 'application/json; charset=utf-8',
+        'content-disposition': 'attachment; filename="visitor.json"',
+        // nginx would store what its buffers don't hold in a file.
+        'x-accel-buffering': 'no',
+      });
+      await pipeline(answer.bytes, response);
+    } catch (error) {
+      if (gone.signal.aborted && !response.headersSent) return;
+      if (!response.headersSent) throw error;
+      this.#log.warn({ err: error }, 'an export was cut');
+    }
   }
 
   async #panel(
@@ -228,28 +268,4 @@ function isOwnPage({ headers }: IncomingMessage): boolean {
   const { origin, host, 'sec-fetch-site': site } = headers;
   if (site !== undefined) return site === 'same-origin' || site === 'none';
   return origin === undefined || (URL.canParse(origin) && new URL(origin).host === host);
-}
-
-async function readToken(request: IncomingMessage): Promise<string | undefined> {
-  let body = '';
-  for await (const chunk of request.setEncoding('utf8')) {
-    body += chunk;
-    if (body.length > LOGIN_BYTES) return undefined;
-  }
-  try {
-    const { token } = JSON.parse(body);
-    return typeof token === 'string' ? token.trim() : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function send(response: ServerResponse, status: number, value: object): void {
-  const body = Buffer.from(JSON.stringify(value));
-  response.writeHead(status, {
-    ...HEADERS,
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': body.length,
-  });
-  response.end(body);
 }

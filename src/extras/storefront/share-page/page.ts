@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { productLink } from '../../../app/shop-links.js';
 import { Html, html, type ImageRule, imageAddress, NOTHING } from '../../../http/html.js';
 import type { Item } from '../../../wishlist/item.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
@@ -77,16 +78,6 @@ export function showNotice({ title, text }: Notice, { texts }: Language, { url }
   return { title, body, image: undefined };
 }
 
-function linkTo({ productHandle, variantId }: Item, productUrl: string): string {
-  const link = new URL(productUrl);
-  if (variantId === null)
-    for (const [name, value] of [...link.searchParams])
-      if (value === '{variant}') link.searchParams.delete(name);
-  return link.href.replace(/(?:\{|%7B)(handle|variant)(?:\}|%7D)/g, (_, name) =>
-    encodeURIComponent(name === 'handle' ? productHandle : (variantId ?? '')),
-  );
-}
-
 function showItem(item: Item, language: Language, shop: Shop): Html {
   const { variantTitle, quantity, inventoryAvailable } = item;
   const image = imageAddress(item.image, shop);
@@ -100,7 +91,7 @@ function showItem(item: Item, language: Language, shop: Shop): Html {
       ? heart
       : html`<img src="${image}" alt="${name}" width="400" height="500" loading="lazy" decoding="async" referrerpolicy="no-referrer">`
   }</div>
-<h2 dir="auto"><a href="${linkTo(item, shop.productUrl)}" referrerpolicy="no-referrer">${title}</a></h2>
+<h2 dir="auto"><a href="${productLink(shop.productUrl, item.productHandle, item.variantId)}" referrerpolicy="no-referrer">${title}</a></h2>
 ${variant === undefined ? NOTHING : html`<p class="wm-variant" dir="auto">${variant}</p>`}
 ${quantity > 1 ? html`<p class="wm-quantity">${language.quantity(quantity)}</p>` : NOTHING}
 ${showPrice(item, language)}
