@@ -136,13 +136,20 @@ GROUP BY device`,
   },
   {
     name: 'stock',
-    title: 'Wished and out of stock, or cheaper now',
-    sql: `SELECT *, count() OVER () AS all_rows
+    title: 'Out of stock, or dearer, when it was wished',
+    sql: `SELECT drops.product_id AS product_id, any(drops.product_handle) AS product_handle, any(drops.product_title) AS product_title,
+    sum(drops.wished_out_of_stock) AS out_of_stock_when_wished, max(drops.in_stock_now) AS in_stock_now,
+    uniqExactIf(drops.variant_id, drops.in_stock_now) AS variants_in_stock, uniqExact(drops.variant_id) AS variants,
+    sum(drops.wished_dearer) AS dearer_when_wished,
+    minMapIf(map(drops.currency, assumeNotNull(drops.price_now)), drops.price_now IS NOT NULL) AS prices_now,
+    maxMapIf(map(drops.currency, assumeNotNull(drops.price_now)), drops.price_now IS NOT NULL) AS highest_prices_now,
+    count() OVER () AS all_rows
 FROM
 (
 ${definitionOf('restock_and_price_drops')}
-)
-ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id, currency
+) AS drops
+GROUP BY product_id
+ORDER BY out_of_stock_when_wished + dearer_when_wished DESC, product_id
 LIMIT 100`,
   },
 ];

@@ -56,8 +56,8 @@ function byWord(rows, name, size) {
 const shares =
   (name, size, none, explained, more = () => '') =>
   ({ rows: codes }) => {
-    if (codes.length === 0) return [note(none)];
-    const rows = byWord(codes, name, size);
+    const rows = byWord(codes, name, size).filter((row) => Number(row[size]) > 0);
+    if (rows.length === 0) return [note(none)];
     const all = sum(rows.map((row) => Number(row[size])));
     return [
       bars(
@@ -126,9 +126,9 @@ function drawRevenue({ rows }, range) {
     table(
       [
         { key: 'currency', name: 'Currency', show: (currency) => currency || 'No currency' },
-        { key: 'orders', name: 'Orders', show: number.format },
+        { key: 'orders', name: 'Orders', isMinor: true, show: number.format },
         { key: 'revenue', name: 'Revenue', show: (n, row) => money(n, row.currency) },
-        { key: 'average', name: 'Average', show: (n, row) => money(n, row.currency) },
+        { key: 'average', name: 'Average', isMinor: true, show: (n, row) => money(n, row.currency) },
         {
           key: 'rate',
           name: 'Change',
@@ -169,6 +169,24 @@ const product = {
 };
 export const yesOrNo = (is) => (is === null ? '–' : is ? 'yes' : 'no');
 export const price = (n, { currency }) => (n === null ? '–' : money(Number(n), currency));
+/** Arrows stand for percentages only, so a difference has a sign. */
+const signed = (n) =>
+  make(
+    'span',
+    { class: n > 0 ? 'up' : n < 0 ? 'down' : '' },
+    n > 0 ? `+${count(n)}` : n < 0 ? `−${count(-n)}` : '0',
+  );
+/** Of variants the lowest price and the highest. */
+const pricesText = (prices, { highest_prices_now: highest }) =>
+  Object.entries(prices)
+    .map(([currency, low]) =>
+      [...new Set([low, highest[currency]])].map((n) => money(Number(n), currency)).join(' – '),
+    )
+    .join(', ');
+const stockText = (inStock, { variants, variants_in_stock: n }) => {
+  if (inStock === null || Number(variants) < 2 || Number(n) === 0) return yesOrNo(inStock);
+  return Number(n) === Number(variants) ? 'yes' : `${count(n)} of ${count(variants)} variants`;
+};
 const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - DAY);
 
 export const DRAW = {
@@ -190,20 +208,15 @@ export const DRAW = {
         [
           product,
           { key: 'wishers', name: 'Wishers', show: count },
-          { key: 'visitors', name: 'Visitors', show: count },
-          { key: 'wish_rate', name: 'Wish rate', show: (n) => shareText(n) ?? '–' },
-          { key: 'last_7_days', name: `Wishers in the 7 days to ${lastDay(range)}`, show: count },
+          { key: 'visitors', name: 'Visitors', isMinor: true, show: count },
+          { key: 'wish_rate', name: 'Wish rate', isMinor: true, show: (n) => shareText(n) ?? '–' },
           {
-            key: 'change',
-            name: 'More than in the 7 before',
-            show: (n) => [
-              make(
-                'span',
-                { class: n > 0 ? 'up' : n < 0 ? 'down' : '' },
-                n > 0 ? `▲ ${count(n)}` : n < 0 ? `▼ ${count(-n)}` : '=',
-              ),
-            ],
+            key: 'last_7_days',
+            name: `Wishers in the 7 days to ${lastDay(range)}`,
+            isMinor: true,
+            show: count,
           },
+          { key: 'change', name: 'Change in 7 days', show: (n) => [signed(Number(n))] },
         ],
         rows,
         'products',
@@ -214,16 +227,22 @@ export const DRAW = {
   stock({ rows }) {
     if (rows.length === 0)
       return [
-        note('No open wish of this time was for a product out of stock, or for one that is cheaper now.'),
+        note('No open wish of this time was made while the product was out of stock, or dearer than now.'),
       ];
     return [
       table(
         [
           product,
-          { key: 'wished_out_of_stock', name: 'Wished while out of stock', show: count },
-          { key: 'in_stock_now', name: 'In stock now', show: yesOrNo },
-          { key: 'wished_dearer', name: 'Wished when dearer', show: count },
-          { key: 'price_now', name: 'Price now', show: price },
+          { key: 'out_of_stock_when_wished', name: 'Out of stock when wished', show: count },
+          { key: 'in_stock_now', name: 'In stock now', isMinor: true, show: stockText },
+          { key: 'dearer_when_wished', name: 'Dearer when wished', show: count },
+          {
+            key: 'prices_now',
+            name: 'Price now',
+            isMinor: true,
+            order: ({ prices_now: prices }) => Object.keys(prices).toSorted()[0] ?? '',
+            show: (prices, row) => pricesText(prices, row) || '–',
+          },
         ],
         rows,
         'stock',

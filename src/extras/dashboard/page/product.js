@@ -97,7 +97,9 @@ function drawPrices({ rows }) {
     table(
       [
         { key: 'day', name: 'Wished on' },
-        ...(variants > 1 ? [{ key: 'variant_id', name: 'Variant', show: (id) => id || '–' }] : []),
+        ...(variants > 1
+          ? [{ key: 'variant_id', name: 'Variant', isMinor: true, show: (id) => id || '–' }]
+          : []),
         { key: 'price', name: 'Price', show: price },
         { key: 'in_stock', name: 'In stock', show: yesOrNo },
       ],
