@@ -183,9 +183,28 @@ function dayOf(text: string): number | undefined {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text) ? ms : undefined;
 }
 
-export function withTimeBefore({ from, to }: Range): Range {
+function daysBefore({ from, to }: Range): Range {
   const before = 2 * Date.parse(from) - Date.parse(to) - 86_400_000;
   return { from: new Date(before).toISOString().slice(0, 10), to };
+}
+
+/** The same dates a year ago; 28 February for the 29th. */
+const yearBefore = (day: string) =>
+  `${Number(day.slice(0, 4)) - 1}${day.slice(4).replace('-02-29', '-02-28')}`;
+
+/** A panel that is compared has the days of both times: those of the time before, or of the same time a year ago. */
+export function comparedStatementOf(
+  panel: Panel,
+  range: Range,
+  withYearAgo: boolean,
+  timeZone = 'UTC',
+): string {
+  if (panel.isCompared === undefined) return statementOf(panel, range, timeZone);
+  if (!withYearAgo) return statementOf(panel, daysBefore(range), timeZone);
+  const ago = { from: yearBefore(range.from), to: yearBefore(range.to) };
+  if (ago.to >= range.from) return statementOf(panel, { from: ago.from, to: range.to }, timeZone);
+  const both = [ago, range].map((days) => `SELECT *\nFROM\n(\n${statementOf(panel, days, timeZone)}\n)`);
+  return both.join('\nUNION ALL\n');
 }
 
 function lastDayOver(to: string, timeZone: string): string {

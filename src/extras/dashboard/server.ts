@@ -13,7 +13,7 @@ import type { Receivers } from '../receivers/receivers.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
 import { type Deployment, type File, readFiles } from './pages.js';
-import { PANELS, readParameters, readRange, shownWith, statementOf, withTimeBefore } from './panels.js';
+import { comparedStatementOf, PANELS, readParameters, readRange, shownWith, statementOf } from './panels.js';
 import { PRODUCT_PANELS } from './product-panels.js';
 import { ReceiversPage } from './receivers-page.js';
 import { readRows } from './rows.js';
@@ -180,11 +180,10 @@ class Requests {
       return send(response, 400, {
         error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to ${MAX_HANDLE_CHARACTERS} characters.`,
       });
-    const sql = statementOf(
-      panel,
-      panel.isCompared && !asCsv ? withTimeBefore(range) : range,
-      await this.#timeZone(),
-    );
+    const timeZone = await this.#timeZone();
+    const sql = asCsv
+      ? statementOf(panel, range, timeZone)
+      : comparedStatementOf(panel, range, query.get('compare') === 'year', timeZone);
     // Aborts the query when the browser disconnects, as when the user chooses other days.
     const gone = new AbortController();
     response.once('close', () => gone.abort());

@@ -90,16 +90,17 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     const drawing = page.locator('#chart .u-over');
     const { width = 0 } = (await drawing.boundingBox()) ?? {};
     // The fifth of 31 days.
+    const before = `${dateOf(-30)} to ${dateOf(0)}`;
     await drawing.hover({ position: { x: (width * 4) / 30, y: 50 } });
     t.same(await page.locator('#chart .legend .value').allTextContents(), ['6', '0']);
     t.equal(await page.locator('#chart .legend .day').textContent(), dateOf(5));
     await page.mouse.move(0, 0);
-    t.equal(await page.locator('#chart .legend').textContent(), 'Visits The time before ');
+    t.equal(await page.locator('#chart .legend').textContent(), `Visits The time before, ${before} `);
     await page.locator('#chart .plot').focus();
     for (const key of ['Home', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight'])
       await page.keyboard.press(key);
     const read = await page.locator('#chart .plot').getAttribute('aria-valuetext');
-    t.equal(read, `${dateOf(5)}: Visits 6, The time before 0`);
+    t.equal(read, `${dateOf(5)}: Visits 6, The time before, ${before} 0`);
   });
 
   await t.test('every panel shows its SQL and gives its rows', async (t) => {

@@ -2,20 +2,8 @@
 
 import { linkTo } from './address.js';
 import { bars } from './bars.js';
-import {
-  change,
-  compared,
-  count,
-  DAY,
-  iso,
-  make,
-  money,
-  note,
-  number,
-  shareText,
-  sum,
-  within,
-} from './shared.js';
+import { change, compared } from './comparison.js';
+import { count, DAY, iso, make, money, note, number, shareText, sum, within } from './shared.js';
 import { table } from './table.js';
 
 const WORDS = {

@@ -2,10 +2,11 @@
 
 import { parameter } from './address.js';
 import { drawChart } from './chart.js';
-import { series } from './figures.js';
+import { beginComparison, compared, showCompared } from './comparison.js';
+import { series, seriesCompared } from './figures.js';
 import { openPage } from './frame.js';
 import { DRAW, price, yesOrNo } from './panels.js';
-import { $, compared, count, make, money, note, number, percent, shareText } from './shared.js';
+import { $, count, make, money, note, number, percent, shareText } from './shared.js';
 import { table } from './table.js';
 
 const CHARTS = { visits: 'Visits', visitors: 'Visitors', wishes: 'Added to a wishlist' };
@@ -52,7 +53,7 @@ function drawDays({ rows }, range) {
     drawChart($(`[data-chart="${key}"]`), range, {
       name,
       now: series(range, rows, key),
-      was: times === undefined ? [] : series(times.was, rows, key),
+      was: seriesCompared(times, rows, key),
       text: number.format,
       // A visitor who came on two days is one visitor.
       isSum: key !== 'visitors',
@@ -113,8 +114,10 @@ function drawPrices({ rows }) {
   ];
 }
 
+beginComparison();
 openPage({
   parameters: () => ({ handle: handle() }),
+  done: showCompared,
   draw: {
     product: drawWhole,
     product_days: drawDays,
