@@ -45,7 +45,7 @@ export async function panelsOverHttp(t: Test, { url, client, session }: Fixtures
       };
       t.same(await daysOf('2025-06-01', '2025-06-04'), ['2024-06-02 1', '2024-06-03 1', '2024-06-04 1']);
       t.same(await daysOf('2025-06-06', '2025-06-06'), ['2024-06-06 2']);
-      const long = await daysOf('2023-07-01', '2024-12-31');
+      const long = await daysOf('2024-05-01', '2025-06-04');
       t.same(long, [...new Set(long)], 'a time of more than a year has each day once');
       t.equal(long[0], '2024-05-30 1');
       await client.insert({
