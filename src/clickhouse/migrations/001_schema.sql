@@ -226,6 +226,7 @@ GROUP BY product_id, variant_id, currency;
 -- out of stock or cheaper 1.15, 1.75, 1.6. Of all time, with and without it: products by adds 0.2 and 1.6, shares by channel
 -- 0.3 and 1.7.
 --
+-- `is_customer`: the kind of the profile id, which leads to a customer or a session (src/profiles/profile-id.ts).
 -- `share` is sipHash64 of the share code, or 0. `event` is the hash of event_id. Rows with the same sort key replace each other.
 CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
 (
@@ -233,6 +234,7 @@ CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
     event UInt64 CODEC(NONE),
     step LowCardinality(String),
     visitor UInt64 CODEC(NONE),
+    is_customer Bool,
     product_id LowCardinality(String),
     variant_id LowCardinality(String),
     source LowCardinality(String),
@@ -255,6 +257,7 @@ SELECT
     sipHash64(event_id) AS event,
     type AS step,
     sipHash64(profile_id) AS visitor,
+    substring(profile_id, position(profile_id, '.') + 1, 1) = 'c' AS is_customer,
     product_id,
     variant_id,
     source,

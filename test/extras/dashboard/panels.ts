@@ -1,7 +1,7 @@
 // Figures of panels, counted by hand from the rows of planted.ts, over HTTP, as CSV and in a browser.
 
 import type { Test } from 'tap';
-import { cells, DRAWN, openDrawn, type PageFixtures } from './browser.js';
+import { cells, DRAWN, openDrawn, type PageFixtures, section } from './browser.js';
 import type { Fixtures } from './fixtures.js';
 import { JUNE, plantJune } from './planted.js';
 
@@ -22,17 +22,113 @@ export async function panelsOverHttp(t: Test, { url, client, session }: Fixtures
   t.test(
     'a product wished in several variants and currencies is one row, with its prices side by side',
     async (t) => {
-      const [lamp, ...others] = await rowsOf('stock');
+      const [lamp, ...others] = (await rowsOf('open'))
+        .filter(({ out_of_stock_when_wished: n }) => Number(n) > 0)
+        .slice(1);
       t.same(others, []);
-      t.match(lamp, { product_id: '101', out_of_stock_when_wished: 3, dearer_when_wished: 2, all_rows: 1 });
+      t.match(lamp, { product_id: '101', out_of_stock_when_wished: 3, dearer_when_wished: 2, all_told: 1 });
       t.match(lamp, { variants: 2, variants_in_stock: 1, in_stock_now: true }, 'the large one is sold out');
       t.same(lamp?.['prices_now'], { EUR: 36, USD: 50 }, 'of the cheaper variant');
       t.same(lamp?.['highest_prices_now'], { EUR: 44, USD: 50 });
-      const [names = '', row = ''] = await csvOf('stock');
-      t.match(names, 'out_of_stock_when_wished,in_stock_now');
-      t.match(row, /^101,lamp,lamp,3,true,1,2,2,"\{""EUR"":36,""USD"":50\}"/);
     },
   );
+
+  t.test('open wishes: their visitors, and their worth at the latest price, by hand', async (t) => {
+    const all = { wishers: 6, customers: 2, guests: 4, items: 7, value: { EUR: 160, USD: 70, JPY: 3000 } };
+    const lamp = { wishers: 3, customers: 2, guests: 1, items: 4, value: { EUR: 160, USD: 50 } };
+    const vase = { wishers: 3, customers: 0, guests: 3, items: 3, value: { JPY: 3000, USD: 20 } };
+    const rows = (await rowsOf('open')).map(
+      ({ part, product_handle, wishers, customers, guests, items, value }) => [
+        `${part} ${product_handle}`,
+        { wishers, customers, guests, items, value },
+      ],
+    );
+    t.same(Object.fromEntries(rows), { 'all ': all, 'product lamp': lamp, 'product vase': vase });
+    const [names, first, second] = await csvOf('open');
+    t.match(
+      names,
+      /^\ufeff?part,product_id,product_handle,product_title,wishers,customers,guests,items,value,/,
+    );
+    t.match(first, /^all,,,,6,2,4,7,"\{""EUR"":160,""JPY"":3000,""USD"":70\}"/);
+    t.match(second, /^product,101,lamp,lamp,3,2,1,4,"\{""EUR"":160,""USD"":50\}"/);
+    const earlier = await fetch(`${url}/panels/open?from=2024-06-01&to=2024-06-02`, { headers });
+    const [whole] = ((await earlier.json()) as { rows: unknown[][] }).rows;
+    t.same(whole?.slice(4, 9), [1, 1, 0, 1, { EUR: 72 }], 'Ada wished for two on day 2, now 36 each');
+  });
+
+  t.test('open wishes for a product by variant, each visitor once in the whole', async (t) => {
+    const rows = await rowsOf('product_open', '&handle=lamp');
+    t.match(rows, [
+      { part: 'all', variant_id: '', wishers: 3, customers: 2, guests: 1, items: 4, in_stock_now: null },
+      { part: 'variant', variant_id: '1011', wishers: 2, customers: 1, guests: 1, in_stock_now: true },
+      { part: 'variant', variant_id: '1012', wishers: 2, customers: 2, guests: 0, in_stock_now: false },
+    ]);
+    t.same(
+      rows.map(({ value }) => value),
+      [{ EUR: 160, USD: 50 }, { EUR: 72, USD: 50 }, { EUR: 88 }],
+    );
+    const [, , csv] = await csvOf('product_open', '&handle=lamp');
+    t.match(csv, /^variant,1011,2,1,1,2,"\{""EUR"":72,""USD"":50\}",true,/);
+  });
+
+  t.test('wishes by source: what was bought, and what was removed and not wished again', async (t) => {
+    const rows = await rowsOf('wishes');
+    const figures = rows.map(({ part, source, wishes, bought, removed }) => [
+      `${part} ${source}`,
+      [wishes, bought, removed],
+    ]);
+    t.same(Object.fromEntries(figures), {
+      // Ada wished for two variants of one product. Eve removed the vase and wished again; Dan undid what Smart Save had saved.
+      'all ': [10, 2, 1],
+      'source pdp': [5, 0, 0],
+      'source pdpSmartSave': [3, 1, 1],
+      'source wishlist': [2, 1, 0],
+    });
+    t.match(rows[0], { visits: 0, visitors: 0, wishers: 9, carters: 1, buyers: 2, revenue: { USD: 40 } });
+    const [names, all] = await csvOf('wishes');
+    t.match(names, 'part,source,visits,visitors,wishes,wishers,carters,buyers,carted,bought,removed,revenue');
+    t.equal(all, 'all,,0,0,10,9,1,2,1,2,1,"{""USD"":40}"');
+  });
+
+  t.test('the panel of wishes has the figures of shop_funnel and adds_by_source', async (t) => {
+    const days = "(from = '2025-03-01', to = '2025-04-10')";
+    const answer = await fetch(`${url}/panels/wishes?from=2025-03-01&to=2025-04-10`, { headers });
+    const [all, ...sources] = ((await answer.json()) as { rows: unknown[][] }).rows;
+    const asked = async (query: string) =>
+      (await client.query({ query, format: 'JSONCompactEachRow' })).json() as Promise<unknown[][]>;
+    const [, , visits, visitors, , wishers, carters, buyers, , , , revenue] = all ?? [];
+    const [funnel] = await asked(`SELECT * FROM shop_funnel${days}`);
+    t.same([visits, visitors, wishers, carters, buyers, revenue], funnel);
+    const expected = await asked(
+      `SELECT source, wishes, carted, bought, revenue FROM adds_by_source${days} ORDER BY wishes DESC, source`,
+    );
+    t.same(
+      sources.map((row) => [row[1], row[4], row[8], row[9], row[11]]),
+      expected,
+    );
+  });
+
+  t.test('shared lists: links and shares, by channel, and what people opened', async (t) => {
+    const rows = await rowsOf('shares');
+    t.same(
+      rows.map((row) => Object.values(row).join(' ')),
+      ['all  4 3 4 3', 'channel Link 3 3 0 0', 'channel Email 1 1 0 0'],
+    );
+    const [names, all] = await csvOf('shares');
+    t.match(names, 'part,channel,shares,share_links,opens,opened_links');
+    t.equal(all, 'all,,4,3,4,3', 'with a link of May');
+  });
+
+  t.test('removals are beside adds, by day', async (t) => {
+    const days = (await rowsOf('days')).filter(({ removals }) => Number(removals) > 0);
+    t.same(
+      days.map(({ day, wishes, removals }) => [day, wishes, removals]),
+      [
+        ['2024-06-06', 2, 1],
+        ['2024-06-07', 1, 1],
+      ],
+    );
+  });
 
   t.test(
     'with compare=year a panel by day has the same dates a year ago, and not the days between',
@@ -68,8 +164,8 @@ export async function panelsInBrowser(t: Test, { url, browser }: PageFixtures): 
   await t.test(
     'a narrow table has two columns beside the name, fits, and shows all when asked',
     async (t) => {
-      for (const panel of ['products', 'stock']) {
-        const table = page.locator(`[data-panel="${panel}"]`);
+      for (const panel of ['products', 'open', 'stock']) {
+        const table = section(page, panel);
         t.equal(await table.locator('th:visible').count(), 3, panel);
         const scroll = table.locator('.scroll');
         t.equal(await scroll.evaluate((one) => one.scrollWidth - one.clientWidth), 0, `${panel} fits`);
@@ -84,6 +180,18 @@ export async function panelsInBrowser(t: Test, { url, browser }: PageFixtures): 
   await t.test('a table of stock says which variants are there, and all prices', async (t) => {
     t.same(await cells(page, 'stock', 3), ['1 of 2 variants']);
     t.same(await cells(page, 'stock', 5), ['€36.00 – €44.00, $50.00']);
+  });
+
+  await t.test('sections say the open wishes, what Smart Save undid, and what friends saved', async (t) => {
+    const texts = async (part: string, what: string) => section(page, part).locator(what).allTextContents();
+    const open = ['6', '7', '¥3,000', '€160.00', '$70.00'];
+    t.same(await texts('open', '.tile .value'), open);
+    t.match(await section(page, 'open').locator('.tile').first().textContent(), '2 customers, 4 guests');
+    t.same(await cells(page, 'open', 6), ['€160.00, $50.00', '¥3,000, $20.00']);
+    t.same(await texts('lists', '.tile .value'), ['3', '3', '2', '1']);
+    const smart = section(page, 'sources').locator('li', { hasText: 'Smart Save' });
+    t.match(await smart.textContent(), /3 30\.0%, 1 bought, 1 undone/);
+    t.equal(await page.locator('[data-figure="removals"] .value').textContent(), '2');
   });
 
   await t.test('an arrow stands for percent alone: a difference of wishers has a sign', async (t) => {

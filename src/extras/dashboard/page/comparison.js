@@ -34,14 +34,14 @@ export function daysCompared({ now, was }) {
 /** What the other time is called, as in "more than …". */
 export const otherTime = () => (isYear() ? 'a year ago' : 'before');
 
-export function change(now, was) {
+export function change(now, was, isLessBetter = false) {
   const then = otherTime();
   if (was === 0 || now === was)
     return make('span', { class: 'was' }, now === was && now > 0 ? `As ${then}` : `None ${then}`);
   const rate = now / was - 1;
   return make(
     'span',
-    { class: rate > 0 ? 'up' : 'down' },
+    { class: rate > 0 === isLessBetter ? 'down' : 'up' },
     `${rate > 0 ? '▲' : '▼'} ${percent.format(Math.abs(rate))} `,
     make('small', {}, `${rate > 0 ? 'more' : 'less'} than ${then}`),
   );

@@ -8,6 +8,8 @@ import { $, DAY, iso, make, money, number, sum, within } from './shared.js';
 const FIGURES = [
   { key: 'visits', name: 'Visits' },
   { key: 'wishes', name: 'Added to a wishlist' },
+  // More removals are not good.
+  { key: 'removals', name: 'Removed from a wishlist', isLessBetter: true },
   { key: 'carts', name: 'Moved to the cart' },
   { key: 'orders', name: 'Orders' },
   { key: 'revenue', name: 'Revenue' },
@@ -56,7 +58,8 @@ export function drawFigures(range, days, revenue) {
   const ofCurrency = revenue.filter((row) => row.currency === currency);
   const rowsOf = (key) => (key === 'revenue' ? ofCurrency : days);
   const times = compared(range);
-  const all = FIGURES.map(({ key, name }) => ({
+  const all = FIGURES.map(({ key, name, isLessBetter }) => ({
+    isLessBetter,
     key,
     name: key === 'revenue' ? revenueName(currency, currencies) : name,
     now: series(range, rowsOf(key), key),
@@ -88,7 +91,7 @@ export function drawFigures(range, days, revenue) {
   };
   const focused = document.activeElement?.dataset?.figure;
   $('#tiles').replaceChildren(
-    ...all.map(({ key, name, now, over, was, text }) =>
+    ...all.map(({ key, name, now, over, was, text, isLessBetter }) =>
       make(
         'button',
         {
@@ -101,7 +104,9 @@ export function drawFigures(range, days, revenue) {
         },
         make('span', { class: 'name' }, name),
         value(text(sum(now))),
-        times === undefined ? make('span', { class: 'was' }, 'today, so far') : change(sum(over), sum(was)),
+        times === undefined
+          ? make('span', { class: 'was' }, 'today, so far')
+          : change(sum(over), sum(was), isLessBetter),
       ),
     ),
   );

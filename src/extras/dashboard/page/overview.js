@@ -6,6 +6,7 @@ import { drawFigures } from './figures.js';
 import { openPage } from './frame.js';
 import { DRAW } from './panels.js';
 import { $, inDays, today } from './shared.js';
+import { WISHES } from './wishes.js';
 
 function showEmpty(range, isEmpty) {
   $('main').classList.toggle('is-empty', isEmpty);
@@ -30,6 +31,7 @@ beginComparison();
 openPage({
   draw: {
     ...DRAW,
+    ...WISHES,
     days({ rows }, range, { revenue }) {
       // The page must be visible first, because the chart takes its width from it.
       showEmpty(range, false);

@@ -26,7 +26,7 @@ const inWords = (code) => {
   return Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || 'Unknown';
 };
 
-const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
+export const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
 
 function byWord(rows, name, size) {
   const words = new Map();
@@ -41,7 +41,7 @@ function byWord(rows, name, size) {
 }
 
 /** @param explained text below the bars that says what is counted @param more text after a share */
-const shares =
+export const shares =
   (name, size, none, explained, more = () => '') =>
   ({ rows: codes }) => {
     const rows = byWord(codes, name, size).filter((row) => Number(row[size]) > 0);
@@ -59,35 +59,6 @@ const shares =
       note(explained),
     ];
   };
-
-const revenueText = (revenue) => {
-  const amounts = Object.entries(revenue).map(([currency, amount]) => money(Number(amount), currency));
-  return amounts.length === 0 ? '' : ` Revenue from wishes: ${amounts.join(', ')}.`;
-};
-
-function drawFunnel({ rows: [row] }) {
-  const steps = [
-    ['Visitors', row.visitors],
-    ['Wished', row.wishers],
-    ['Moved to the cart', row.carters],
-    ['Bought', row.buyers],
-  ].map(([name, n]) => [name, Number(n)]);
-  if (steps.every(([, n]) => n === 0)) return [note('No visitors in this time.')];
-  return [
-    bars(
-      steps.map(([name, size], i) => ({
-        name,
-        size,
-        value: number.format(size),
-        // Carts and purchases are divided by wishers, because a buyer may skip the cart.
-        share: i === 0 ? undefined : shareOf(size, steps[i === 1 ? 0 : 1][1]),
-      })),
-    ),
-    note(
-      `Each visitor counts once; wishers are a share of visitors, carts and purchases one of wishers. Cart and purchase within 30 days of the wish.${revenueText(row.revenue)}`,
-    ),
-  ];
-}
 
 function totals(rows) {
   const all = new Map();
@@ -142,7 +113,7 @@ function nameOf({ product_title: title, product_handle: handle, product_id: id }
   return make('a', { dir: 'auto', href: linkTo('./product', { handle }) }, name);
 }
 
-const product = {
+export const product = {
   key: 'product',
   name: 'Product',
   order: (row) => row.product_title || row.product_handle || row.product_id,
@@ -164,30 +135,10 @@ const signed = (n) =>
     { class: n > 0 ? 'up' : n < 0 ? 'down' : '' },
     n > 0 ? `+${count(n)}` : n < 0 ? `−${count(-n)}` : '0',
   );
-/** Of variants the lowest price and the highest. */
-const pricesText = (prices, { highest_prices_now: highest }) =>
-  Object.entries(prices)
-    .map(([currency, low]) =>
-      [...new Set([low, highest[currency]])].map((n) => money(Number(n), currency)).join(' – '),
-    )
-    .join(', ');
-const stockText = (inStock, { variants, variants_in_stock: n }) => {
-  if (inStock === null || Number(variants) < 2 || Number(n) === 0) return yesOrNo(inStock);
-  return Number(n) === Number(variants) ? 'yes' : `${count(n)} of ${count(variants)} variants`;
-};
 const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - DAY);
 
 export const DRAW = {
-  funnel: drawFunnel,
   revenue: drawRevenue,
-  sources: shares(
-    'source',
-    'wishes',
-    'No wishes in this time.',
-    'First wishes of a visitor for a product, and how many of them were bought within 30 days.',
-    ({ bought }) => `, ${count(bought)} bought`,
-  ),
-  channels: shares('channel', 'shares', 'No shares in this time.', 'Every share counts, also of one link.'),
   devices: shares('device', 'visits', 'No visits in this time.', 'Every visit counts.'),
   products({ rows }, range) {
     if (rows.length === 0) return [note('No wishes in this time.')];
@@ -209,32 +160,6 @@ export const DRAW = {
         rows,
         'products',
         'most wished',
-      ),
-    ];
-  },
-  stock({ rows }) {
-    if (rows.length === 0)
-      return [
-        note('No open wish of this time was made while the product was out of stock, or dearer than now.'),
-      ];
-    return [
-      table(
-        [
-          product,
-          { key: 'out_of_stock_when_wished', name: 'Out of stock when wished', show: count },
-          { key: 'in_stock_now', name: 'In stock now', isMinor: true, show: stockText },
-          { key: 'dearer_when_wished', name: 'Dearer when wished', show: count },
-          {
-            key: 'prices_now',
-            name: 'Price now',
-            isMinor: true,
-            order: ({ prices_now: prices }) => Object.keys(prices).toSorted()[0] ?? '',
-            show: (prices, row) => pricesText(prices, row) || '–',
-          },
-        ],
-        rows,
-        'stock',
-        'stock and prices',
       ),
     ];
   },

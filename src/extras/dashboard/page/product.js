@@ -5,24 +5,22 @@ import { drawChart } from './chart.js';
 import { beginComparison, compared, showCompared } from './comparison.js';
 import { series, seriesCompared } from './figures.js';
 import { openPage } from './frame.js';
-import { DRAW, price, yesOrNo } from './panels.js';
+import { DRAW, price, shares, yesOrNo } from './panels.js';
 import { $, count, make, money, note, number, percent, shareText } from './shared.js';
 import { table } from './table.js';
+import { drawOpenVariants, tile } from './wishes.js';
 
 const CHARTS = { visits: 'Visits', visitors: 'Visitors', wishes: 'Added to a wishlist' };
+const drawSources = shares(
+  'source',
+  'wishes',
+  'No wishes in this time.',
+  'First wishes of a visitor, and how many of them were bought within 30 days.',
+  ({ bought }) => `, ${count(bought)} bought`,
+);
 const handle = () => parameter('handle') ?? '';
 const share = (part, whole) =>
   Number(whole) > 0 ? `${percent.format(part / whole)} of all ${count(whole)}` : undefined;
-
-function tile(name, value, below = '') {
-  return make(
-    'div',
-    { class: 'tile' },
-    make('span', { class: 'name' }, name),
-    make('span', { class: 'value' }, value),
-    make('span', { class: 'was' }, below),
-  );
-}
 
 function drawWhole({ rows: [row] }) {
   const name = row.product_title || handle();
@@ -121,7 +119,8 @@ openPage({
   draw: {
     product: drawWhole,
     product_days: drawDays,
-    product_sources: DRAW.sources,
+    product_sources: drawSources,
+    product_open: drawOpenVariants,
     product_devices: DRAW.devices,
     product_orders: drawOrders,
     product_prices: drawPrices,
