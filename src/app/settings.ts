@@ -99,6 +99,10 @@ export const DASHBOARD_SETTINGS = [
   'SHOP_TIMEZONE',
   'DASHBOARD_PORT',
   'DASHBOARD_TOKEN',
+  // Product pictures, and links into the shop.
+  'SHOP_URL',
+  'PRODUCT_URL',
+  'IMAGE_HOSTS',
   ...RECEIVERS_SETTINGS,
 ] as const satisfies readonly SettingName[];
 

@@ -181,6 +181,7 @@ CREATE TABLE IF NOT EXISTS {database}.products_stored{local} {on_cluster}
     currency LowCardinality(String),
     handle SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
     title SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
+    image SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
     price SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), Decimal(18, 2))),
     stock SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), Bool))
 )
@@ -197,6 +198,7 @@ SELECT
     currency,
     max(if(product_handle = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, product_handle))) AS handle,
     max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
+    max(if(JSONExtractString(payload, 'image') = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, JSONExtractString(payload, 'image')))) AS image,
     max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Decimal(18, 2))'), (is_trusted, occurred_at, assumeNotNull(events_stored.price)))) AS price,
     max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Bool)'), (is_trusted, occurred_at, assumeNotNull(inventory_available)))) AS stock
 FROM {database}.events_stored{local} AS events_stored
@@ -211,6 +213,7 @@ SELECT
     variant.2 AS currency,
     max((true, occurred_at, product_handle)) AS handle,
     max((true, occurred_at, JSONExtractString(payload, 'productTitle'))) AS title,
+    max(if(JSONExtractString(payload, 'image') = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (true, occurred_at, JSONExtractString(payload, 'image')))) AS image,
     max((true, occurred_at, toDecimal64(variant.3, 2))) AS price,
     max(if(variant.4 IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Bool)'), (true, occurred_at, assumeNotNull(variant.4)))) AS stock
 FROM {database}.events_stored{local} AS events_stored

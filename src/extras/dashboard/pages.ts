@@ -1,6 +1,7 @@
 // The pages and their files. A page is frame.html around `page/<file>.html`, with the script `page/<file>.js`.
 
 import { readdirSync, readFileSync } from 'node:fs';
+import { escapeHtml } from '../../http/html.js';
 import { CSS, HTML, JAVASCRIPT } from '../../http/own-pages.js';
 
 interface Page {
@@ -29,9 +30,11 @@ const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 export interface Deployment {
   readonly servicePort: number;
   readonly basePath: string;
+  /** A product page's address in the shop, with `{handle}`. */
+  readonly productUrl: string;
 }
 
-export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
+export function readFiles({ servicePort, basePath, productUrl }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));
   const styles = names.filter((name) => name.endsWith('.css'));
@@ -47,6 +50,7 @@ export function readFiles({ servicePort, basePath }: Deployment): ReadonlyMap<st
         links: linksOn(page),
         service_port: String(servicePort),
         base_path: basePath,
+        product_url: escapeHtml(productUrl),
       };
       const main = readFileSync(new URL(`${page.file}.html`, OURS), 'utf8');
       const whole = frame

@@ -48,10 +48,10 @@ ORDER BY day, currency`,
     sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
     any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
     sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change,
-    count() OVER () AS all_rows
+    count() OVER () AS all_rows, nullIf(max(wished.image), '') AS image
 FROM
 (
-    SELECT products.product_id AS product_id, products.product_handle AS product_handle, products.product_title AS product_title,
+    SELECT products.product_id AS product_id, products.product_handle AS product_handle, products.product_title AS product_title, products.image AS image,
         steps.wishers AS wishers, steps.last_7 AS last_7, steps.before_7 AS before_7
     FROM
     (

@@ -16,10 +16,10 @@ export const PRODUCT_PANELS: readonly Panel[] = [
     title: 'Visitors and wishers of a product',
     parameters: HANDLE,
     sql: `SELECT known.product_title AS product_title, known.is_known AS is_known, looked.visits AS visits, looked.visitors AS visitors,
-    wished.wishers AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate
+    wished.wishers AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate, nullIf(known.image, '') AS image
 FROM
 (
-    SELECT max(product_title) AS product_title, count() > 0 AS is_known
+    SELECT max(product_title) AS product_title, max(image) AS image, count() > 0 AS is_known
     FROM products
     WHERE product_handle = {handle:String}
 ) AS known

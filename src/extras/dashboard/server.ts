@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../../errors.js';
+import { type ImageRule, imageAddress } from '../../http/html.js';
 import { HTML, ownPagePolicy } from '../../http/own-pages.js';
 import { MAX_HANDLE_CHARACTERS } from '../../identity-rules.js';
 import type { Receivers } from '../receivers/receivers.js';
@@ -39,6 +40,7 @@ export interface DashboardOptions extends Deployment {
   /** 0 takes a free port. */
   readonly port: number;
   readonly token: string;
+  readonly images: ImageRule;
   /** A client whose default database has the views. */
   readonly clickhouse: ClickHouseClient;
   readonly receivers?: () => Promise<Receivers>;
@@ -95,6 +97,7 @@ class Requests {
   readonly #timeZone: () => Promise<string>;
   readonly #panelMs: number;
   readonly #files: ReadonlyMap<string, File>;
+  readonly #images: ImageRule;
   readonly #whyNotReady: () => Promise<string | undefined>;
 
   constructor(options: DashboardOptions) {
@@ -103,6 +106,7 @@ class Requests {
     this.#whyNotReady = options.whyNotReady ?? (async () => undefined);
     this.#timeZone = timeZone;
     this.#files = readFiles(options);
+    this.#images = options.images;
     this.#login = new Login(token, wrongMs);
     this.#clickhouse = clickhouse;
     this.#receivers = new ReceiversPage(receivers, log);
@@ -120,7 +124,12 @@ class Requests {
         file.type === HTML
           ? Buffer.from(file.content.toString().replaceAll('{time_zone}', await this.#timeZone()))
           : file.content;
-      response.writeHead(200, { ...HEADERS, 'content-type': file.type, 'content-length': content.length });
+      response.writeHead(200, {
+        ...HEADERS,
+        'content-security-policy': ownPagePolicy("'self'", this.#images.imageHosts),
+        'content-type': file.type,
+        'content-length': content.length,
+      });
       return void response.end(request.method === 'HEAD' ? undefined : content);
     }
     if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
@@ -145,6 +154,13 @@ class Requests {
       return send(response, 401, { error: 'Log in with the token that `wishmeter start` prints.' });
     if (name !== undefined) return await this.#panel(response, name, searchParams, suffix !== undefined);
     send(response, ...(await (tested === undefined ? this.#receivers.list() : this.#receivers.test(tested))));
+  }
+
+  /** Rows without images that the page may not load. */
+  #shownRows(names: readonly string[], rows: readonly (readonly unknown[])[]) {
+    const at = names.indexOf('image');
+    if (at === -1) return rows;
+    return rows.map((row) => row.with(at, imageAddress(row[at] as string | null, this.#images) ?? null));
   }
 
   async #logIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -195,7 +211,13 @@ class Requests {
       const ms = Math.round(performance.now() - began);
       if (!asCsv) {
         const shown = shownWith(sql, parameters);
-        return send(response, 200, { title: panel.title, sql: shown, ms, names, rows });
+        return send(response, 200, {
+          title: panel.title,
+          sql: shown,
+          ms,
+          names,
+          rows: this.#shownRows(names, rows),
+        });
       }
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);

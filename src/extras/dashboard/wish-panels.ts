@@ -89,7 +89,8 @@ ORDER BY part, isNull(source), wishes DESC, source`,
     open.wishers AS wishers, open.customers AS customers, open.guests AS guests, open.items AS items, open.value AS value,
     open.out_of_stock_when_wished AS out_of_stock_when_wished, open.in_stock_now AS in_stock_now, open.variants_in_stock AS variants_in_stock,
     open.variants AS variants, open.dearer_when_wished AS dearer_when_wished, open.prices_now AS prices_now, open.highest_prices_now AS highest_prices_now,
-    open.all_rows AS all_rows, open.all_told AS all_told
+    open.all_rows AS all_rows, open.all_told AS all_told,
+    nullIf(products.image, '') AS image
 FROM
 (
     SELECT if(grouping(product) = 1, 'all', 'product') AS part, product,

@@ -1,7 +1,7 @@
 // Plugs the storefront's scripts and the share page into `serve`.
 
 import type { Extra } from '../../app/extra.js';
-import { imageRuleOf } from '../../app/image-rule.js';
+import { imageRuleOf, productUrlOf } from '../../app/image-rule.js';
 import { storefrontScripts } from './script-routes.js';
 import { sharePageOperation } from './share-page/routes.js';
 
@@ -12,7 +12,7 @@ export const storefront: Extra = ({ config }) => ({
       shop: {
         ...imageRuleOf(config),
         name: config.SHOP_NAME,
-        productUrl: config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
+        productUrl: productUrlOf(config),
       },
     });
     return {

@@ -56,6 +56,21 @@ export async function panelsOverHttp(t: Test, { url, client, session }: Fixtures
     t.same(whole?.slice(4, 9), [1, 1, 0, 1, { EUR: 72 }], 'Ada wished for two on day 2, now 36 each');
   });
 
+  t.test('a picture has an address of the shop, or none', async (t) => {
+    for (const panel of ['products', 'open']) {
+      const rows = await rowsOf(panel);
+      const images = Object.fromEntries(rows.map((row) => [row['product_handle'], row['image']]));
+      t.match(images, { lamp: 'https://shop.example/lamp.jpg', vase: null }, panel);
+    }
+    const [whole] = await rowsOf('product', '&handle=lamp');
+    t.equal(whole?.['image'], 'https://shop.example/lamp.jpg');
+    const page = await fetch(url);
+    t.match(
+      page.headers.get('content-security-policy'),
+      "; img-src 'self' data: https://shop.example https://*.cdn.example;",
+    );
+  });
+
   t.test('open wishes for a product by variant, each visitor once in the whole', async (t) => {
     const rows = await rowsOf('product_open', '&handle=lamp');
     t.match(rows, [
@@ -159,7 +174,7 @@ export async function panelsOverHttp(t: Test, { url, client, session }: Fixtures
 }
 
 export async function panelsInBrowser(t: Test, { url, browser }: PageFixtures): Promise<void> {
-  const { page, said } = await openDrawn(t, browser, url, PHONE, QUERY);
+  const { page, said: all } = await openDrawn(t, browser, url, PHONE, QUERY);
 
   await t.test(
     'a narrow table has two columns beside the name, fits, and shows all when asked',
@@ -182,9 +197,32 @@ export async function panelsInBrowser(t: Test, { url, browser }: PageFixtures): 
     t.same(await cells(page, 'stock', 5), ['€36.00 – €44.00, $50.00']);
   });
 
+  await t.test('a row has the picture of its product, and a link into the shop', async (t) => {
+    const asked: string[] = [];
+    await page.route('https://shop.example/**', (route) => {
+      asked.push(route.request().url());
+      const body = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>';
+      return route.fulfill({ contentType: 'image/svg+xml', body });
+    });
+    await page.reload();
+    await page.waitForSelector(DRAWN);
+    const [lamp, vase] = ['lamp', 'vase'].map((name) =>
+      section(page, 'open').locator('tr', { hasText: name }),
+    );
+    await lamp?.locator('img').scrollIntoViewIfNeeded();
+    t.equal(await lamp?.locator('img').getAttribute('src'), 'https://shop.example/lamp.jpg');
+    t.equal(await vase?.locator('img').count(), 0, 'not that of a stranger');
+    const link = vase?.getByRole('link', { name: 'vase in the shop' });
+    t.equal(await link?.getAttribute('href'), 'https://shop.example/products/vase');
+    await page.waitForFunction(
+      `[...document.images].some(({ complete, naturalWidth }) => complete && naturalWidth === 9)`,
+    );
+    t.same([...new Set(asked)], ['https://shop.example/lamp.jpg']);
+  });
+
   await t.test('sections say the open wishes, what Smart Save undid, and what friends saved', async (t) => {
     const texts = async (part: string, what: string) => section(page, part).locator(what).allTextContents();
-    const open = ['6', '7', '¥3,000', '€160.00', '$70.00'];
+    const open = ['6', '7', '€160.00', '¥3,000', '$70.00'];
     t.same(await texts('open', '.tile .value'), open);
     t.match(await section(page, 'open').locator('.tile').first().textContent(), '2 customers, 4 guests');
     t.same(await cells(page, 'open', 6), ['€160.00, $50.00', '¥3,000, $20.00']);
@@ -235,5 +273,6 @@ export async function panelsInBrowser(t: Test, { url, browser }: PageFixtures): 
     },
   );
 
+  const said = all.filter((text) => !/net::ERR/.test(text)); // pictures of a host that does not exist
   t.same(said, []);
 }

@@ -26,11 +26,16 @@ const PRODUCTS = {
   vase: { product_id: '102', variant_id: '', product_handle: 'vase' },
 } as const;
 type Product = keyof typeof PRODUCTS;
+/** Of the shop, and of a stranger. */
+const IMAGES = { lamp: 'https://shop.example/lamp.jpg', vase: 'https://evil.example/vase.jpg' };
 
 const step = (who: string, type: string, product: Product, day: number, more: object = {}) => ({
   ...{ event_id: newEventId(at(day)), type, origin: 'item', profile_id: who, occurred_at: at(day) },
   ...PRODUCTS[product],
-  payload: { productTitle: PRODUCTS[product].product_handle },
+  payload: {
+    productTitle: PRODUCTS[product].product_handle,
+    image: IMAGES[PRODUCTS[product].product_handle],
+  },
   ...more,
 });
 const add = (who: string, product: Product, day: number, price = '', currency = '', more: object = {}) =>

@@ -107,6 +107,35 @@ function drawRevenue({ rows }, range) {
   ];
 }
 
+/** In the shop, a product has its own page. */
+export function shopLink(handle, name) {
+  const address = document.documentElement.dataset.productUrl
+    .replaceAll('{handle}', () => encodeURIComponent(handle))
+    .replace(/[?&][^?&=]+=\{variant\}/, '')
+    .replaceAll('{variant}', '');
+  const more = { class: 'shop', target: '_blank', rel: 'noreferrer', 'aria-label': `${name} in the shop` };
+  return make('a', { ...more, href: address, title: 'In the shop' }, '↗');
+}
+
+/** @returns an empty place if there is no picture, so that names stay in line */
+export function picture(address) {
+  const image = make('img', {
+    alt: '',
+    loading: 'lazy',
+    width: '36',
+    height: '36',
+    referrerpolicy: 'no-referrer',
+  });
+  image.addEventListener('error', () => image.replaceWith(make('span', { class: 'picture' })));
+  if (!address) return make('span', { class: 'picture' });
+  // Shopify's originals may be megabytes.
+  const url = new URL(address);
+  if (url.host === 'cdn.shopify.com') url.searchParams.set('width', '108');
+  image.src = url.href;
+  image.className = 'picture';
+  return image;
+}
+
 function nameOf({ product_title: title, product_handle: handle, product_id: id }) {
   const name = title || handle || id || 'Unknown';
   if (!handle) return make('span', { dir: 'auto' }, name);
@@ -118,11 +147,23 @@ export const product = {
   name: 'Product',
   order: (row) => row.product_title || row.product_handle || row.product_id,
   show: (_, row) => [
-    nameOf(row),
     make(
-      'small',
-      { dir: 'auto' },
-      row.product_title ? row.product_handle : row.product_handle ? row.product_id : '',
+      'div',
+      { class: 'product' },
+      picture(row.image),
+      make(
+        'div',
+        {},
+        nameOf(row),
+        row.product_handle
+          ? shopLink(row.product_handle, row.product_title || row.product_handle)
+          : undefined,
+        make(
+          'small',
+          { dir: 'auto' },
+          row.product_title ? row.product_handle : row.product_handle ? row.product_id : '',
+        ),
+      ),
     ),
   ],
 };

@@ -5,7 +5,7 @@ import { drawChart } from './chart.js';
 import { beginComparison, compared, showCompared } from './comparison.js';
 import { series, seriesCompared } from './figures.js';
 import { openPage } from './frame.js';
-import { DRAW, price, shares, yesOrNo } from './panels.js';
+import { DRAW, picture, price, shares, shopLink, yesOrNo } from './panels.js';
 import { $, count, make, money, note, number, percent, shareText } from './shared.js';
 import { table } from './table.js';
 import { drawOpenVariants, tile } from './wishes.js';
@@ -27,6 +27,8 @@ function drawWhole({ rows: [row] }) {
   document.title = `${name} – wishmeter`;
   $('#product-name').textContent = name;
   $('#product-handle').textContent = row.product_title ? handle() : '';
+  $('#product-shop').replaceChildren(shopLink(handle(), name));
+  $('#product-picture').replaceChildren(picture(row.image));
   const [isUnseen, isKnown] = [Number(row.visits) === 0, Number(row.is_known) > 0];
   $('main').classList.toggle('is-empty', isUnseen && !isKnown);
   $('#product-unseen').hidden = !isUnseen;
