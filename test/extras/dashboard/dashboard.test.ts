@@ -12,6 +12,7 @@ import { overview } from './overview.js';
 import { panelsInBrowser, panelsOverHttp } from './panels.js';
 import { productOverHttp, productPage } from './product.js';
 import { receiversOverHttp, receiversPage } from './receivers.js';
+import { weeklyReport } from './report.js';
 import { clickhouseThatHangs, silence } from './silence.js';
 
 const chromium = findChromium();
@@ -36,6 +37,7 @@ await page('while ClickHouse does not answer', silence);
 await part('a product', productOverHttp);
 await page('the page of a product', productPage);
 await part('panels counted by hand', panelsOverHttp);
+await part('the report', weeklyReport);
 await page('panels in a browser', panelsInBrowser);
 await page('looks', looks);
 await part('more words than a panel shows', shares);
