@@ -141,12 +141,12 @@ const OCCASIONAL = {
   ),
   PRODUCT_URL: setting(
     addressWith('{handle}'),
-    'links of the share page, with `{handle}` and `{variant}`; if empty, `{SHOP_URL}/products/{handle}?variant={variant}`',
+    'links of the share page and the dashboard, with `{handle}` and `{variant}`; if empty, `{SHOP_URL}/products/{handle}?variant={variant}`',
   ),
   SHARE_PAGE_URL: setting(webUrl, "the shop's own share page: share links lead there, with `?code=`"),
   IMAGE_HOSTS: setting(
     list(isHost, 'must be hosts like cdn.shop.example or *.shop.example'),
-    "hosts of the share page's `https:` images, comma-separated; `*.` is every host below; if empty, `SHOP_URL`'s host, `*.myshopify.com` and `cdn.shopify.com`",
+    "hosts of the `https:` images of the share page and the dashboard, comma-separated; `*.` is every host below; if empty, `SHOP_URL`'s host, `*.myshopify.com` and `cdn.shopify.com`",
   ),
   GUEST_RETENTION_DAYS: setting(
     integer(0, 36_500),

@@ -23,6 +23,9 @@ export const freeForm = {
 export const plainText = (maxBytes: number) =>
   ({ type: ['string', 'null'], format: 'plain-text', maxBytes }) as const;
 
+export const MAX_IMAGE_BYTES = 2_048;
+export const image = plainText(MAX_IMAGE_BYTES);
+
 export const oneOf = <const T extends string>(allowed: readonly T[], absent: T) =>
   ({ type: ['string', 'null'], enum: [...allowed, null], default: absent }) as const;
 

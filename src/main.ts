@@ -34,6 +34,7 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   migrate: async () => (await import('./commands/migrate.js')).migrate,
   sql: async () => (await import('./commands/sql.js')).sql,
   dashboard: async () => (await import('./commands/dashboard.js')).dashboard,
+  report: async () => (await import('./commands/report.js')).report,
   dead: async () => (await import('./commands/dead.js')).dead,
   requests: async () => (await import('./commands/requests.js')).requests,
   import: async () => (await import('./commands/import.js')).importItems,

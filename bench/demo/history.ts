@@ -26,7 +26,8 @@ const chance = (what: string) => `(cityHash64(v, '${what}') % 10000 / 10000)`;
 const PEOPLE = `
   SELECT
     number AS v,
-    concat('demo.', lower(hex(sipHash64(v)))) AS profile,
+    -- The letter is the kind of a profile id: customer or session.
+    concat('demo.', if(${chance('customer')} < 0.4, 'c', 's'), lower(hex(sipHash64(v)))) AS profile,
     if(${chance('device')} < 0.65, 'mobile', 'desktop') AS device,
     floor(${DAYS} * pow(${chance('day')}, 0.8)) AS first_day,
     -- Fewer come in the middle of the week.
@@ -40,7 +41,7 @@ const WISHES = `
   SELECT
     *,
     at + 240000 AS wished,
-    multiIf(${chance('source')} < 0.55, 'pdp', ${chance('source')} < 0.8, 'pdpSmartSave', ${chance('source')} < 0.93, 'collection', 'email') AS source,
+    multiIf(${chance('source')} < 0.55, 'pdp', ${chance('source')} < 0.8, 'pdpSmartSave', ${chance('source')} < 0.93, 'collection', ${chance('source')} < 0.96, 'wishlist', 'email') AS source,
     ${chance('cart')} < 0.36 AS carts,
     wished + toInt64(${chance('cart time')} * ${chance('cart time')} * 9 * 86400000) AS carted,
     carts AND ${chance('buy')} < 0.58 AS buys,
@@ -107,6 +108,12 @@ const STATEMENTS: readonly string[] = [
       ...price,
     },
     'true',
+  ),
+  events(
+    'removal',
+    'wished + 90000',
+    { type: "'remove'", origin: "'item'", payload: PRODUCT, ...ofProduct, ...price },
+    `NOT carts AND ${chance('removal')} < if(source = 'pdpSmartSave', 0.3, 0.08)`,
   ),
   events(
     'cart',

@@ -36,6 +36,7 @@ GRANT SELECT ON wishmeter.visitor_merges TO wishmeter_reader;
 GRANT SELECT ON wishmeter.steps_by_visitor TO wishmeter_reader;
 GRANT SELECT ON wishmeter.looks_by_visitor TO wishmeter_reader;
 GRANT SELECT ON wishmeter.wishes_followed TO wishmeter_reader;
+GRANT SELECT ON wishmeter.open_items TO wishmeter_reader;
 GRANT SELECT ON wishmeter.product_funnel TO wishmeter_reader;
 GRANT SELECT ON wishmeter.most_wished TO wishmeter_reader;
 GRANT SELECT ON wishmeter.open_wishes TO wishmeter_reader;

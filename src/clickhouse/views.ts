@@ -52,7 +52,7 @@ export function loadViews(): View[] {
       .replace('{purchase_columns}', PURCHASE_COLUMNS)
       .replace('{alert_columns}', ALERT_COLUMNS)
       .replace('{is_event}', IS_EVENT)
-      .replace('{in_order}', IN_ORDER)
+      .replaceAll('{in_order}', IN_ORDER)
       .replace('{is_day}', IS_DAY);
     return Array.from(text.matchAll(VIEW), ([, about = '', statement, name = '', select = '']) => ({
       name,
@@ -69,7 +69,7 @@ export function exampleOf({ name, days }: Pick<View, 'name' | 'days'>): string {
   return given.length === 0 ? name : `${name}(${given.join(', ')})`;
 }
 
-export function definitionOf(question: (typeof QUESTIONS)[number]): string {
+export function definitionOf(question: string): string {
   const view = loadViews().find(({ name }) => name === question);
   if (view === undefined) throw new Error(`no view ${question}`);
   return view.select.replaceAll('{database}.', '').replace(` AND ${IN_ORDER}`, '');

@@ -134,6 +134,22 @@ export const COMMAND_LINES = {
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
   },
+  report: {
+    about: 'prints the last weeks on one page, as markdown to post or html to mail',
+    options: { weeks: { type: 'string', value: 'N' }, format: { type: 'string', short: 'f', value: 'F' } },
+    settings: [
+      'SHOP_URL',
+      'SHOP_NAME',
+      'PRODUCT_URL',
+      'SHOP_TIMEZONE',
+      'CLICKHOUSE_URL',
+      'CLICKHOUSE_DATABASE',
+      'CLICKHOUSE_PORT',
+      ...COMMON,
+    ],
+    ifEmpty: { CLICKHOUSE_URL: `${OF_RUNNING_START}, or at CLICKHOUSE_PORT` },
+    example: 'SHOP_URL=https://shop.example wishmeter report --weeks 1 --format html',
+  },
   dead: {
     about: 'lists, retries or drops the events that ClickHouse refused',
     options: { all: { type: 'boolean' } },

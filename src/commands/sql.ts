@@ -9,7 +9,7 @@ import { exampleOf, loadViews } from '../clickhouse/views.js';
 import { StartupError } from '../errors.js';
 import { readServiceUrl } from '../extras/embedded/clickhouse/service-url.js';
 import { UsageError } from './command-line.js';
-import { clickhouseFolder } from './embedded-databases.js';
+import { analystClickHouse, clickhouseFolder } from './embedded-databases.js';
 import type { Program } from './program.js';
 
 const TERMINAL_FORMAT = 'PrettyCompactMonoBlock';
@@ -81,20 +81,12 @@ function endpoint(
   { CLICKHOUSE_URL, CLICKHOUSE_PORT, DATA_DIR }: Program<'sql'>['config'],
   write: boolean,
 ): URL {
-  if (CLICKHOUSE_URL) return new URL(CLICKHOUSE_URL);
+  if (CLICKHOUSE_URL || !write) return analystClickHouse({ CLICKHOUSE_URL, CLICKHOUSE_PORT, DATA_DIR });
   const folder = clickhouseFolder(DATA_DIR);
   const service = readServiceUrl(folder);
-  if (write) {
-    if (service === undefined)
-      throw new StartupError(
-        `There is no password in ${folder}; set DATA_DIR as \`wishmeter start\` has it.`,
-      );
-    return new URL(service);
-  }
-  // If DATA_DIR is unreadable, CLICKHOUSE_PORT says where the embedded ClickHouse listens.
-  const port = service ? new URL(service).port : CLICKHOUSE_PORT;
-  if (!port) throw new StartupError('Set CLICKHOUSE_PORT or CLICKHOUSE_URL to where ClickHouse listens.');
-  return new URL(`http://analyst@127.0.0.1:${port}`);
+  if (service === undefined)
+    throw new StartupError(`There is no password in ${folder}; set DATA_DIR as \`wishmeter start\` has it.`);
+  return new URL(service);
 }
 
 /** Doesn't use `fetch`, which fails if the first byte takes more than 300 s. */

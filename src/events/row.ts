@@ -241,6 +241,7 @@ export interface ProductState {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
+  readonly image?: string | null;
   readonly variants: readonly {
     readonly variantId: string | null;
     readonly price: string;
@@ -251,13 +252,15 @@ export interface ProductState {
 
 /** A version has one event_id. A price in the shop's currency also counts for items without a currency. */
 export function encodeProduct(product: ProductState, version: number, shopCurrency: string | null): string {
-  const { productId, productHandle, productTitle } = product;
+  const { productId, productHandle, productTitle, image } = product;
   const variants = product.variants.flatMap((one) => {
     const own = one.currencyCode?.toUpperCase() ?? shopCurrency ?? '';
     const currencies = new Set(own === shopCurrency ? [own, ''] : [own]);
     return Array.from(currencies, (code) => [one.variantId ?? '', code, one.price, one.inventoryAvailable]);
   });
-  const payload = payloadText(JSON.stringify({ productTitle: columnText(productTitle), variants }));
+  const picture = image ? { image: columnText(image) } : {};
+  const stated = { productTitle: columnText(productTitle), ...picture, variants };
+  const payload = payloadText(JSON.stringify(stated));
   return (
     `{"event_id":"${eventIdOfName(version, `product ${productId}`)}","type":"product","occurred_at":${version},` +
     '"profile_id":"","origin":"product"' +

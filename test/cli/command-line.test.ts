@@ -74,6 +74,9 @@ t.test('a wrong command line prints the usage on stderr, with exit code 2', asyn
     ['help', 'strat'],
     ['--version', 'start'],
     ['export', '--customer'],
+    ['report', '--weeks', '0'],
+    ['report', '--weeks', '53'],
+    ['report', '--format', 'pdf'],
   ]) {
     const { code, stdout, stderr } = await wishmeter({ args });
     t.equal(code, 2, JSON.stringify(args));
@@ -155,6 +158,7 @@ t.test('a command without the database that it needs says so in one sentence', a
     ['migrate', [], { CLICKHOUSE_URL }, /ECONNREFUSED/],
     ['sql', ['SELECT 1'], { CLICKHOUSE_URL }, away],
     ['sql', ['SELECT 1'], { CLICKHOUSE_PORT: '1' }, away],
+    ['report', [], { CLICKHOUSE_URL }, /ClickHouse does not answer: /],
   ] as const) {
     const { code, stderr } = await runHere(command, args, env);
     t.equal(code, 1, command);

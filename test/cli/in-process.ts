@@ -13,6 +13,7 @@ import { importItems } from '../../src/commands/import.js';
 import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
 import { receivers } from '../../src/commands/receivers.js';
+import { report } from '../../src/commands/report.js';
 import { requests } from '../../src/commands/requests.js';
 import { restore } from '../../src/commands/restore.js';
 import { serve } from '../../src/commands/serve.js';
@@ -23,7 +24,7 @@ import { StartupError } from '../../src/errors.js';
 
 const COMMANDS = {
   ...{ backup, dashboard, dead, deliver, erase, export: exportVisitor, flush, import: importItems },
-  ...{ migrate, receivers, requests, restore, serve, sql },
+  ...{ migrate, receivers, report, requests, restore, serve, sql },
 };
 export type CommandHere = keyof typeof COMMANDS;
 

@@ -122,11 +122,15 @@ t.test('products has the newest value of each fact; prices and stock come from a
     lineOf(eventRow({ type, product_id: '1', occurred_at: `2025-03-01T00:00:0${second}.000Z`, ...more }));
   await insert(
     of('add', 3, { product_handle: 'new', price: '8.00', currency: 'JPY', inventory_available: true }),
-    of('add', 2, { product_handle: 'old', price: '9.00', payload: { productTitle: 'Title' } }),
+    of('add', 2, {
+      product_handle: 'old',
+      price: '9.00',
+      payload: { productTitle: 'Title', image: 'https://shop.example/1.jpg' },
+    }),
     of('moveToCart', 4, { price: '7.00', inventory_available: false }),
     of('add', 5, {}),
   );
-  t.same(await lines('SELECT * FROM products'), ['1 new Title']);
+  t.same(await lines('SELECT * FROM products'), ['1 new Title https://shop.example/1.jpg']);
   const variants = 'SELECT variant_id, price_now, currency, in_stock FROM product_variants ORDER BY currency';
   t.same(await lines(variants), [' 9  true', ' 8 JPY true']);
   await insert(of('add', 1, { variant_id: '2', currency: 'EUR' }));
@@ -154,14 +158,20 @@ t.test('prices are compared within one currency, with the last price that the sh
   const at = Date.UTC(2025, 2, 2);
   const product = (version: number, price: string, inventoryAvailable: boolean | null) => {
     const variants = [{ variantId: '11', price, currencyCode: null, inventoryAvailable }];
-    const product = { productId: '1', productHandle: 'shoe', productTitle: 'Red "shoe"', variants };
+    const product = {
+      productId: '1',
+      productHandle: 'shoe',
+      productTitle: 'Red "shoe"',
+      image: 'https://shop.example/2.jpg',
+      variants,
+    };
     return encodeProduct(product, version, 'EUR');
   };
   const older = product(at - 1, '99.00', false);
   await insert(product(at, '19.99', true), older);
   await insert(older, product(at + 1, '19.99', null));
   t.same(await rows(), [' 1 19.99 1 true', 'EUR 2 19.99 2 true', 'JPY 1 2500 1 true']);
-  t.same(await lines('SELECT * FROM products'), ['1 shoe Red "shoe"']);
+  t.same(await lines('SELECT * FROM products'), ['1 shoe Red "shoe" https://shop.example/2.jpg']);
   t.same(await lines('SELECT count() FROM events'), ['5'], 'a version of a product is no event');
   t.same(await lines('SELECT count() FROM steps_by_visitor'), ['5']);
 });

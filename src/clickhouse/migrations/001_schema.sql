@@ -181,6 +181,7 @@ CREATE TABLE IF NOT EXISTS {database}.products_stored{local} {on_cluster}
     currency LowCardinality(String),
     handle SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
     title SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
+    image SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
     price SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), Decimal(18, 2))),
     stock SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), Bool))
 )
@@ -197,6 +198,7 @@ SELECT
     currency,
     max(if(product_handle = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, product_handle))) AS handle,
     max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
+    max(if(JSONExtractString(payload, 'image') = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, JSONExtractString(payload, 'image')))) AS image,
     max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Decimal(18, 2))'), (is_trusted, occurred_at, assumeNotNull(events_stored.price)))) AS price,
     max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Bool)'), (is_trusted, occurred_at, assumeNotNull(inventory_available)))) AS stock
 FROM {database}.events_stored{local} AS events_stored
@@ -211,6 +213,7 @@ SELECT
     variant.2 AS currency,
     max((true, occurred_at, product_handle)) AS handle,
     max((true, occurred_at, JSONExtractString(payload, 'productTitle'))) AS title,
+    max(if(JSONExtractString(payload, 'image') = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (true, occurred_at, JSONExtractString(payload, 'image')))) AS image,
     max((true, occurred_at, toDecimal64(variant.3, 2))) AS price,
     max(if(variant.4 IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Bool)'), (true, occurred_at, assumeNotNull(variant.4)))) AS stock
 FROM {database}.events_stored{local} AS events_stored
@@ -226,6 +229,7 @@ GROUP BY product_id, variant_id, currency;
 -- out of stock or cheaper 1.15, 1.75, 1.6. Of all time, with and without it: products by adds 0.2 and 1.6, shares by channel
 -- 0.3 and 1.7.
 --
+-- `is_customer`: the kind of the profile id, which leads to a customer or a session (src/profiles/profile-id.ts).
 -- `share` is sipHash64 of the share code, or 0. `event` is the hash of event_id. Rows with the same sort key replace each other.
 CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
 (
@@ -233,6 +237,7 @@ CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
     event UInt64 CODEC(NONE),
     step LowCardinality(String),
     visitor UInt64 CODEC(NONE),
+    is_customer Bool,
     product_id LowCardinality(String),
     variant_id LowCardinality(String),
     source LowCardinality(String),
@@ -255,6 +260,7 @@ SELECT
     sipHash64(event_id) AS event,
     type AS step,
     sipHash64(profile_id) AS visitor,
+    substring(profile_id, position(profile_id, '.') + 1, 1) = 'c' AS is_customer,
     product_id,
     variant_id,
     source,

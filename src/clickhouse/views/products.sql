@@ -1,12 +1,13 @@
 -- Products and their variants, with the latest value of each fact. Untrusted values (see products_stored) count only if there is no
 -- other.
 
--- Products with their latest handle and title
+-- Products with their latest handle, title and image
 CREATE OR REPLACE VIEW {database}.products {on_cluster} AS
 SELECT
     product_id,
     max(handle).3 AS product_handle,
-    max(title).3 AS product_title
+    max(title).3 AS product_title,
+    max(image).3 AS image
 FROM {database}.products_stored
 GROUP BY product_id;
 
@@ -49,7 +50,8 @@ SELECT
     sipHash64(product_id) AS product,
     product_id,
     product_handle,
-    product_title
+    product_title,
+    image
 FROM {database}.products;
 
 -- product_variants by the hashes of their ids

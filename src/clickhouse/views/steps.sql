@@ -16,6 +16,7 @@ SELECT
     rows.occurred_at AS occurred_at,
     rows.step AS step,
     if(merges.present = 0, rows.visitor, merges.present) AS visitor,
+    rows.is_customer OR merges.present != 0 AS is_customer,
     rows.product_id AS product_id,
     rows.variant_id AS variant_id,
     rows.product AS product,
@@ -33,6 +34,7 @@ FROM
         occurred_at,
         step,
         visitor,
+        is_customer,
         product_id,
         variant_id,
         CAST(sipHash64(product_id), 'UInt64') AS product,
@@ -52,6 +54,7 @@ FROM
         occurred_at,
         CAST('purchase', 'LowCardinality(String)'),
         visitor,
+        substring(profile_id, position(profile_id, '.') + 1, 1) = 'c',
         CAST(product_id, 'LowCardinality(String)'),
         CAST(variant_id, 'LowCardinality(String)'),
         CAST(sipHash64(product_id), 'UInt64'),
@@ -107,6 +110,49 @@ FROM {database}.steps_by_visitor
 WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 32, 3, {time_zone}) AND {in_order}
 GROUP BY visitor, product
 HAVING wished_at != 0;
+
+-- Each open wish: wished for in the period, and neither removed, moved to the cart nor bought since
+-- A visitor has one for each variant of a product. currency, quantity, price and was_out_of_stock are those of the last wish.
+CREATE OR REPLACE VIEW {database}.open_items {on_cluster} AS
+SELECT
+    visitor,
+    is_customer,
+    product,
+    item.2 AS variant,
+    item.1 AS wished_at,
+    CAST(item.3.1, 'String') AS currency,
+    item.3.2 AS quantity,
+    item.3.3 AS price,
+    item.3.4 AS was_out_of_stock
+FROM
+(
+    SELECT
+        visitor,
+        product,
+        max(known.is_customer) AS is_customer,
+        groupArrayIf((added_at, variant, told), added_at > ended_at AND added_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})) AS items,
+        max(bought_at) AS bought_at
+    FROM
+    (
+        SELECT
+            steps.visitor AS visitor,
+            steps.product AS product,
+            steps.variant AS variant,
+            max(steps.is_customer) AS is_customer,
+            maxIf(steps.occurred_at, steps.step = 'add') AS added_at,
+            argMaxIf((steps.currency, steps.quantity, steps.price, ifNull(steps.inventory_available = false, false)), steps.occurred_at, steps.step = 'add') AS told,
+            maxIf(steps.occurred_at, steps.step NOT IN ('add', 'purchase')) AS ended_at,
+            maxIf(steps.occurred_at, steps.step = 'purchase') AS bought_at
+        FROM {database}.steps_by_visitor AS steps
+        WHERE steps.occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND {in_order}
+        GROUP BY visitor, product, variant
+        HAVING added_at > ended_at OR bought_at != 0
+    ) AS known
+    GROUP BY visitor, product
+    HAVING notEmpty(items)
+)
+ARRAY JOIN items AS item
+WHERE item.1 > bought_at;
 
 -- Each product's visits, visitors and wishers in the period, and what followed within 30 days
 -- revenue is a map from currency to amount.

@@ -22,6 +22,7 @@ export interface Product {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
+  readonly image: string | null;
   /** If false, no alerts are sent, and items keep their reported prices and stock. */
   readonly isPublished: boolean;
   readonly isWhole: boolean;

@@ -5,6 +5,7 @@
 
 import { ServiceError } from '../../errors.js';
 import { fitsColumn, inCents, parseAmount } from '../../events/amount.js';
+import { MAX_IMAGE_BYTES } from '../../field-schemas.js';
 import { isId, trimmed } from '../../identity-rules.js';
 import { optionalId, printable, readId } from '../../validation/requests.js';
 import { type Fields, idOf, isFields, parseExactly } from '../../validation/shopify.js';
@@ -15,6 +16,7 @@ import { productBody, shopifyProductBody } from './schemas.js';
 interface Named<Variants> {
   readonly productHandle: string;
   readonly productTitle: string;
+  readonly image?: string | null;
   readonly variants: Variants;
 }
 type RawVariant = Pick<Variant, 'price'> & {
@@ -31,11 +33,12 @@ const checkShopifyProduct = compile<
 >(shopifyProductBody);
 
 export function readProduct(body: unknown): Product {
-  const { productId, productHandle, productTitle, variants, isPublished } = checkProduct(body);
+  const { productId, productHandle, productTitle, image, variants, isPublished } = checkProduct(body);
   return {
     productId: readId(productId),
     productHandle: trimmed(productHandle),
     productTitle: printable(productTitle),
+    image: image ?? null,
     isPublished: isPublished ?? true,
     isWhole: true,
     variants: variants.map(({ variantId, price, currencyCode, inventoryAvailable }) => ({
@@ -65,12 +68,19 @@ export function readShopifyProduct(bytes: Buffer): ShopifyProduct | undefined {
       productId: readId(given.id),
       productHandle: trimmed(given.handle),
       productTitle: printable(given.title),
+      image: imageOf(given),
       isPublished: (status ?? 'active') === 'active' && published_at !== null,
       isWhole: variants.length >= Math.max(all, given.variants.length),
       variants,
     },
     updatedAt: Number.isNaN(updatedAt) ? undefined : updatedAt,
   };
+}
+
+/** The featured image: `image.src`. */
+function imageOf({ image }: Fields): string | null {
+  const src = isFields(image) ? image['src'] : undefined;
+  return typeof src === 'string' && Buffer.byteLength(src) <= MAX_IMAGE_BYTES ? printable(src) : null;
 }
 
 function shopifyProductIn(bytes: Buffer) {

@@ -3,6 +3,7 @@
 import {
   boolean,
   currencyCode,
+  image,
   price,
   priceOrNull,
   productHandle,
@@ -22,6 +23,7 @@ export const productBody = {
     productId,
     productHandle,
     productTitle: title,
+    image,
     isPublished: {
       type: ['boolean', 'null'],
       default: true,

@@ -1,6 +1,7 @@
 // The command `dashboard`. The first request for receivers connects to Redis; other pages don't need Redis.
 
 import type { Logger } from 'pino';
+import { imageRuleOf, productUrlOf } from '../../app/image-rule.js';
 import { type Closeable, withClosers } from '../../app/opening.js';
 import type { DashboardConfig } from '../../app/settings.js';
 import { shopLinks } from '../../app/shop-links.js';
@@ -57,6 +58,8 @@ export function dashboard(config: DashboardConfig, log: Logger, waiting?: Waitin
         config.SHOP_TIMEZONE === undefined ? keptTimeZone : async () => config.SHOP_TIMEZONE as string,
       servicePort: config.PORT,
       basePath: config.BASE_PATH,
+      images: imageRuleOf(config),
+      productUrl: productUrlOf(config),
     });
     onClose(close);
     const refused = new Promise<never>((_, reject) => {

@@ -1,7 +1,8 @@
 // The pages and their files. A page is frame.html around `page/<file>.html`, with the script `page/<file>.js`.
 
 import { readdirSync, readFileSync } from 'node:fs';
-import { CSS, HTML, JAVASCRIPT, ownPagePolicy } from '../../http/own-pages.js';
+import { escapeHtml } from '../../http/html.js';
+import { CSS, HTML, JAVASCRIPT } from '../../http/own-pages.js';
 
 interface Page {
   /** A single segment, so that relative links work if a proxy puts a path before it. */
@@ -29,7 +30,6 @@ const PAGES: readonly Page[] = [
 export interface File {
   readonly type: string;
   readonly content: Buffer;
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 // The path leads from dist/ to the sources, because browser files are not compiled.
@@ -39,12 +39,14 @@ const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 export interface Deployment {
   readonly servicePort: number;
   readonly basePath: string;
-  /** Hosts of pictures of visitors' pages; undefined if there are no such pages. */
-  readonly imageHosts: readonly string[] | undefined;
+  /** A product page's address in the shop, with `{handle}`. */
+  readonly productUrl: string;
+  readonly hasVisitors: boolean;
 }
 
-export function readFiles({ servicePort, basePath, imageHosts }: Deployment): ReadonlyMap<string, File> {
-  const pages = PAGES.filter(({ isOfVisitors }) => !isOfVisitors || imageHosts !== undefined);
+export function readFiles(deployment: Deployment): ReadonlyMap<string, File> {
+  const { servicePort, basePath, productUrl, hasVisitors } = deployment;
+  const pages = PAGES.filter(({ isOfVisitors }) => !isOfVisitors || hasVisitors);
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));
   const styles = names.filter((name) => name.endsWith('.css'));
@@ -60,16 +62,13 @@ export function readFiles({ servicePort, basePath, imageHosts }: Deployment): Re
         links: linksOn(pages, page),
         service_port: String(servicePort),
         base_path: basePath,
+        product_url: escapeHtml(productUrl),
       };
       const main = readFileSync(new URL(`${page.file}.html`, OURS), 'utf8');
       const whole = frame
         .replace('{main}', () => main)
         .replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text);
-      const policy = { 'content-security-policy': ownPagePolicy("'self'", imageHosts) };
-      return [
-        page.path,
-        { type: HTML, content: Buffer.from(whole), headers: page.isOfVisitors ? policy : {} },
-      ];
+      return [page.path, { type: HTML, content: Buffer.from(whole) }];
     }),
     ...scripts.map((name): [string, File] => [`/${name}`, read(JAVASCRIPT, new URL(name, OURS))]),
     ...styles.map((name): [string, File] => [`/${name}`, read(CSS, new URL(name, OURS))]),

@@ -3,7 +3,8 @@
 // parameters, never SQL.
 
 import { largestOf, summed } from './largest.js';
-import { IN_TIME, type Panel } from './panels.js';
+import { IN_TIME, type Panel } from './panel.js';
+import { OPEN_FIGURES, pricedItems } from './wish-panels.js';
 
 const ITS_IDS = 'SELECT product_id FROM products WHERE product_handle = {handle:String}';
 
@@ -15,10 +16,10 @@ export const PRODUCT_PANELS: readonly Panel[] = [
     title: 'Visitors and wishers of a product',
     parameters: HANDLE,
     sql: `SELECT known.product_title AS product_title, known.is_known AS is_known, looked.visits AS visits, looked.visitors AS visitors,
-    wished.wishers AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate
+    wished.wishers AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate, nullIf(known.image, '') AS image
 FROM
 (
-    SELECT max(product_title) AS product_title, count() > 0 AS is_known
+    SELECT max(product_title) AS product_title, max(image) AS image, count() > 0 AS is_known
     FROM products
     WHERE product_handle = {handle:String}
 ) AS known
@@ -70,6 +71,21 @@ GROUP BY source`,
       'wishes',
       summed('wishes', 'carted', 'bought'),
     ),
+  },
+  {
+    name: 'product_open',
+    title: 'Open wishes for a product, by variant',
+    parameters: HANDLE,
+    sql: `SELECT if(grouping(variant) = 1, 'all', 'variant') AS part, if(part = 'all', '', any(variant_id)) AS variant_id,
+        ${OPEN_FIGURES},
+        if(part = 'all', NULL, any(in_stock)) AS in_stock_now, minMapIf(map(currency, price_now), is_priced) AS prices_now
+FROM
+(
+    ${pricedItems('items.product IN (SELECT product FROM products_by_number WHERE product_handle = {handle:String})')}
+)
+GROUP BY GROUPING SETS ((variant), ())
+ORDER BY part, wishers DESC, items DESC, variant_id
+LIMIT 1000`,
   },
   {
     name: 'product_devices',

@@ -8,7 +8,8 @@ import { pipeline } from 'node:stream/promises';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../../errors.js';
-import { HTML } from '../../http/own-pages.js';
+import { type ImageRule, imageAddress } from '../../http/html.js';
+import { HTML, ownPagePolicy } from '../../http/own-pages.js';
 import { MAX_HANDLE_CHARACTERS } from '../../identity-rules.js';
 import type { NamedToken } from '../../setting-values.js';
 import type { Receivers } from '../receivers/receivers.js';
@@ -16,7 +17,8 @@ import { HEADERS, readJson, send } from './answer.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
 import { type Deployment, type File, readFiles } from './pages.js';
-import { PANELS, readParameters, readRange, shownWith, statementOf, withTimeBefore } from './panels.js';
+import { comparedStatementOf, readParameters, readRange, shownWith, statementOf } from './panel.js';
+import { PANELS } from './panels.js';
 import { PRODUCT_PANELS } from './product-panels.js';
 import { ReceiversPage } from './receivers-page.js';
 import { readRows } from './rows.js';
@@ -29,13 +31,14 @@ const PANEL_MS = 60_000;
 /** Milliseconds in which a request must arrive. */
 const REQUEST_MS = 10_000;
 
-export interface DashboardOptions extends Omit<Deployment, 'imageHosts'> {
+export interface DashboardOptions extends Omit<Deployment, 'hasVisitors'> {
   readonly timeZone: () => Promise<string>;
   readonly host: string;
   /** 0 takes a free port. */
   readonly port: number;
   readonly token: string;
   readonly logins?: readonly NamedToken[];
+  readonly images: ImageRule;
   /** A client whose default database has the views. */
   readonly clickhouse: ClickHouseClient;
   readonly receivers?: () => Promise<Receivers>;
@@ -94,6 +97,7 @@ class Requests {
   readonly #timeZone: () => Promise<string>;
   readonly #panelMs: number;
   readonly #files: ReadonlyMap<string, File>;
+  readonly #images: ImageRule;
   readonly #whyNotReady: () => Promise<string | undefined>;
 
   constructor(options: DashboardOptions) {
@@ -101,7 +105,8 @@ class Requests {
     this.#panelMs = panelMs;
     this.#whyNotReady = options.whyNotReady ?? (async () => undefined);
     this.#timeZone = timeZone;
-    this.#files = readFiles({ ...options, imageHosts: visitors?.imageHosts });
+    this.#files = readFiles({ ...options, hasVisitors: visitors !== undefined });
+    this.#images = options.images;
     this.#login = new Login(options.token, options.logins, options.wrongMs);
     this.#clickhouse = clickhouse;
     this.#receivers = new ReceiversPage(receivers, log);
@@ -122,7 +127,7 @@ class Requests {
           : file.content;
       response.writeHead(200, {
         ...HEADERS,
-        ...file.headers,
+        'content-security-policy': ownPagePolicy("'self'", this.#images.imageHosts),
         'content-type': file.type,
         'content-length': content.length,
       });
@@ -157,6 +162,13 @@ class Requests {
     }
     if (name !== undefined) return await this.#panel(response, name, searchParams, suffix !== undefined);
     send(response, ...(await (tested === undefined ? this.#receivers.list() : this.#receivers.test(tested))));
+  }
+
+  /** Rows without images that the page may not load. */
+  #shownRows(names: readonly string[], rows: readonly (readonly unknown[])[]) {
+    const at = names.indexOf('image');
+    if (at === -1) return rows;
+    return rows.map((row) => row.with(at, imageAddress(row[at] as string | null, this.#images) ?? null));
   }
 
   async #logIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -220,11 +232,10 @@ class Requests {
       return send(response, 400, {
         error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to ${MAX_HANDLE_CHARACTERS} characters.`,
       });
-    const sql = statementOf(
-      panel,
-      panel.isCompared && !asCsv ? withTimeBefore(range) : range,
-      await this.#timeZone(),
-    );
+    const timeZone = await this.#timeZone();
+    const sql = asCsv
+      ? statementOf(panel, range, timeZone)
+      : comparedStatementOf(panel, range, query.get('compare') === 'year', timeZone);
     // Aborts the query when the browser disconnects, as when the user chooses other days.
     const gone = new AbortController();
     response.once('close', () => gone.abort());
@@ -235,7 +246,13 @@ class Requests {
       const ms = Math.round(performance.now() - began);
       if (!asCsv) {
         const shown = shownWith(sql, parameters);
-        return send(response, 200, { title: panel.title, sql: shown, ms, names, rows });
+        return send(response, 200, {
+          title: panel.title,
+          sql: shown,
+          ms,
+          names,
+          rows: this.#shownRows(names, rows),
+        });
       }
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);

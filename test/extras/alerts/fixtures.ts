@@ -20,6 +20,7 @@ export const product = (price: string, inventoryAvailable = true) => ({
   productTitle: 'A product',
   isPublished: true,
   isWhole: true,
+  image: null,
   variants: [{ variantId: null, price, currencyCode: null, inventoryAvailable }],
 });
 

@@ -43,5 +43,8 @@ export async function openDrawn(
 
 export const show = (page: Page) => page.getByRole('button', { name: 'Show', exact: true });
 export const tile = (page: Page, key: string) => page.locator(`[data-figure="${key}"] .value`).textContent();
+/** @param name of the panel, or of its part */
+export const section = (page: Page, name: string) =>
+  page.locator(`[data-part="${name}"], [data-panel="${name}"]:not([data-part])`);
 export const cells = (page: Page, panel: string, column: number) =>
-  page.locator(`[data-panel="${panel}"] tbody td:nth-child(${column})`).allTextContents();
+  section(page, panel).locator(`tbody td:nth-child(${column})`).allTextContents();

@@ -33,6 +33,8 @@ export async function openDashboard(
     timeZone: async () => 'UTC',
     servicePort: 9_123,
     basePath: '/api',
+    images: { url: 'https://shop.example', imageHosts: ['shop.example', '*.cdn.example'] },
+    productUrl: 'https://shop.example/products/{handle}?variant={variant}',
     wrongMs: 1,
     ...options,
   });

@@ -7,7 +7,8 @@ import { readConfig } from '../../../src/config.js';
 import { csvOf } from '../../../src/extras/dashboard/csv.js';
 import { dashboard } from '../../../src/extras/dashboard/dashboard.js';
 import { Login } from '../../../src/extras/dashboard/login.js';
-import { PANELS, readRange, statementOf } from '../../../src/extras/dashboard/panels.js';
+import { readRange, statementOf } from '../../../src/extras/dashboard/panel.js';
+import { PANELS } from '../../../src/extras/dashboard/panels.js';
 import { PRODUCT_PANELS } from '../../../src/extras/dashboard/product-panels.js';
 import { asDashboard } from '../../../src/extras/embedded/clickhouse/users.js';
 import { dateOf } from '../../clickhouse/small-world.js';
@@ -217,7 +218,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
       [dateOf(21), dateOf(21)],
     ] as const) {
       const views = `SELECT rate.product_id, rate.product_handle, rate.product_title, visitors, rate.wishers AS n,
-          wish_rate, momentum.wishers, wishers_before, change, count() OVER () AS all_rows
+          wish_rate, momentum.wishers, wishers_before, change, count() OVER () AS all_rows, NULL AS image
         FROM wish_rate(from = '${from}', to = '${to}') AS rate
         LEFT ANY JOIN momentum(until = '${to}') AS momentum ON momentum.product_id = rate.product_id
         WHERE n > 0 ORDER BY n DESC, visitors DESC, rate.product_handle`;

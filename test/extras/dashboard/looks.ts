@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { dateOf } from '../../clickhouse/small-world.js';
-import { cells, openDrawn, type PageFixtures } from './browser.js';
+import { cells, openDrawn, type PageFixtures, section } from './browser.js';
 import { type Fixtures, MONTH, RANGE } from './fixtures.js';
 
 const PHONE = { viewport: { width: 390, height: 844 }, colorScheme: 'dark' } as const;
@@ -74,7 +74,7 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
 
   await t.test('more wishers than visitors, as after an import, are no share of them', async (t) => {
     const page = desk;
-    const wished = page.locator('[data-panel="funnel"] li', { hasText: 'Wished' });
+    const wished = page.locator('[data-part="funnel"] li', { hasText: 'Wished' });
     t.equal(await wished.locator('.share').textContent(), '');
     for (const rate of await cells(page, 'products', 4)) t.match(rate, /^(–|100\.0%|\d\d?\.\d%)$/);
   });
@@ -117,20 +117,26 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
 
 export async function shares(t: Test, { url, client, session }: Fixtures): Promise<void> {
   const headers = { cookie: await session() };
-  async function rowsOf(panel: string): Promise<unknown[][]> {
+  /** Word and number of each row but that of the whole shop. */
+  async function rowsOf(panel: string): Promise<[word: unknown, n: number][]> {
     const answer = await fetch(`${url}/panels/${panel}?${RANGE}&handle=shoe`, { headers });
-    return ((await answer.json()) as { rows: unknown[][] }).rows;
+    const { names, rows } = (await answer.json()) as { names: string[]; rows: unknown[][] };
+    const [word, n] = [/^(device|source|channel)$/, /^(visits|wishes|shares)$/].map((name) =>
+      names.findLastIndex((one) => name.test(one)),
+    ) as [number, number];
+    const isPart = (row: unknown[]) => names[0] !== 'part' || row[0] !== 'all';
+    return rows.filter(isPart).map((row) => [row[word], Number(row[n])]);
   }
   async function total(panel: string): Promise<number> {
-    return (await rowsOf(panel)).reduce((sum, row) => sum + Number(row[1]), 0);
+    return (await rowsOf(panel)).reduce((sum, [, n]) => sum + n, 0);
   }
   t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
     const sent = {
       devices: WORDS,
       product_devices: WORDS,
-      sources: 1_000,
+      wishes: 1_000,
       product_sources: 1_000,
-      channels: 1_000,
+      shares: 1_000,
     };
     const before = new Map<string, number>();
     for (const panel of Object.keys(sent)) before.set(panel, await total(panel));
@@ -163,7 +169,7 @@ export async function allOthers(t: Test, { url, browser }: PageFixtures): Promis
   const { page, said } = await openDrawn(t, browser, url);
   t.same(said, []);
   for (const panel of ['devices', 'sources', 'channels']) {
-    const names = page.locator(`[data-panel="${panel}"] .name`);
+    const names = section(page, panel).locator('.name');
     t.ok((await names.count()) <= 20, panel);
     t.equal(await names.filter({ hasText: 'All others' }).count(), 1, panel);
   }

@@ -68,14 +68,14 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
 
   await t.test('a panel that ClickHouse refuses says so in its place, and the others stand', async (t) => {
     const refused = { error: 'ClickHouse refused this panel (code 241).', away: false };
-    await page.route('**/panels/funnel?*', (route) => route.fulfill({ status: 503, json: refused }));
+    await page.route('**/panels/wishes?*', (route) => route.fulfill({ status: 503, json: refused }));
     await show(page).click();
-    await page.locator('[data-panel="funnel"] .refused', { hasText: refused.error }).waitFor();
+    await page.locator('[data-part="funnel"] .refused', { hasText: refused.error }).waitFor();
     await page.waitForSelector(DRAWN);
     t.equal(await tile(page, 'visits'), '16');
-    await page.unroute('**/panels/funnel?*');
+    await page.unroute('**/panels/wishes?*');
     await show(page).click();
-    await page.locator('[data-panel="funnel"] strong').first().waitFor();
+    await page.locator('[data-part="funnel"] strong').first().waitFor();
     await page.waitForSelector(DRAWN);
   });
 
@@ -94,9 +94,7 @@ export async function silence(t: Test, { browser, clickhouseUrl }: PageFixtures)
   await t.test('a hung ClickHouse greys what stands; after five seconds the page says so', async (t) => {
     const opacity = async () =>
       Number(
-        await page.evaluate(
-          `getComputedStyle(document.querySelector('[data-panel="funnel"] .body')).opacity`,
-        ),
+        await page.evaluate(`getComputedStyle(document.querySelector('[data-part="funnel"] .body')).opacity`),
       );
     t.equal(await opacity(), 1);
     proxy.freeze();

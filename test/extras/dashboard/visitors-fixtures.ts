@@ -52,9 +52,15 @@ export async function startVisitors(t: Test) {
       const lines: string[] = [];
       // LOG_LEVEL=silent must not silence who looked at whom.
       const log = pino({ level: 'silent' }, { write: (line) => void lines.push(line) });
-      const visitors = new VisitorsPage(new Service(url, key, patienceMs), shopLinks(readConfig(SHOP)), log);
+      const links = shopLinks(readConfig(SHOP));
+      const visitors = new VisitorsPage(new Service(url, key, patienceMs), links, log);
       const clickhouse = connectToClickHouse(t, AWAY, 'shop');
-      const shown = await openDashboard(t, clickhouse, { logins: LOGINS, visitors, log });
+      const shown = await openDashboard(t, clickhouse, {
+        logins: LOGINS,
+        visitors,
+        log,
+        images: links.imageRule,
+      });
       const anna = { cookie: await cookieFor(shown.url, ANNA) };
       const send = async (action: string, body: object, headers: Record<string, string> = anna) => {
         const answer = await shown.post(`/visitors/${action}`, JSON.stringify(body), headers);

@@ -1,6 +1,7 @@
 // The page's state is in its address, so that it can be reloaded, bookmarked and sent:
 //
 //   ?from=2026-03-01&to=2026-03-28    the days; by default the last 28
+//   &compare=year                     compares with the same dates a year ago, not with the time before
 //   &sort.products=-visitors          sorts table `products` by column `visitors`, descending
 //
 // All changes go through `go`, so that "back" undoes them.
@@ -50,6 +51,7 @@ export const sortBy = (table, { key, isDown }) => go({ [`sort.${table}`]: `${isD
 
 export function linkTo(page, more = {}) {
   const query = new URLSearchParams(more);
-  for (const name of ['from', 'to']) if (parameter(name) !== undefined) query.set(name, parameter(name));
+  for (const name of ['from', 'to', 'compare'])
+    if (parameter(name) !== undefined) query.set(name, parameter(name));
   return query.size === 0 ? page : `${page}?${query}`;
 }

@@ -1,5 +1,6 @@
 // Requests to the server.
 
+import { parameter } from './address.js';
 import { iso } from './shared.js';
 
 export class LoggedOut extends Error {}
@@ -48,7 +49,8 @@ export async function askFor(path, who, signal) {
 
 export async function ask(panel, { from, to }, parameters, signal) {
   const query = new URLSearchParams({ from: iso(from), to: iso(to), ...parameters });
-  const body = await askFor(`panels/${panel}?${query}`, 'ClickHouse', signal);
+  const compare = parameter('compare') === 'year' ? '&compare=year' : '';
+  const body = await askFor(`panels/${panel}?${query}${compare}`, 'ClickHouse', signal);
   const rows = body.rows.map((row) => Object.fromEntries(body.names.map((name, i) => [name, row[i]])));
   return { ...body, rows, csv: `panels/${panel}.csv?${query}` };
 }

@@ -1,8 +1,9 @@
-// A chart of a value per day, with the period before. The legend shows the values of the chosen day. A range of one day
+// A chart of a value per day, with the time that it is compared with. The legend shows the values of the chosen day. A range of one day
 // is shown as bars.
 
 import { bars } from './bars.js';
-import { before, DAY, iso, make, number, sum, today } from './shared.js';
+import { compared, otherTime } from './comparison.js';
+import { DAY, inDays, iso, make, number, sum, today } from './shared.js';
 
 const { uPlot } = globalThis; // loaded by its own script
 const HEIGHT = 240;
@@ -15,10 +16,11 @@ const resized = new ResizeObserver((entries) => {
 
 /**
  * @param holder must be in the page, because the chart takes its width @param now one value per day
- * @param was values of the period before, which has one day less if `range` includes today
+ * @param was values of the days that complete days are compared with
  * @param isSum false if the days' values don't add up, like visitors
  */
 export function drawChart(holder, range, { name, now, was, text, isSum = true }) {
+  const times = compared(range);
   const hadFocus = holder.contains(document.activeElement);
   charts.get(holder)?.destroy();
   charts.delete(holder);
@@ -27,7 +29,7 @@ export function drawChart(holder, range, { name, now, was, text, isSum = true })
     const items = [
       { name: `${iso(range.from)}${isToday ? ', so far' : ''}`, size: now[0], value: text(now[0]) },
     ];
-    if (was.length > 0) items.push({ name: iso(before(range).from), size: was[0], value: text(was[0]) });
+    if (was.length > 0) items.push({ name: iso(times.was.from), size: was[0], value: text(was[0]) });
     return holder.replaceChildren(bars(items));
   }
   const days = now.map((_, i) => (range.from + i * DAY) / 1_000);
@@ -49,9 +51,20 @@ export function drawChart(holder, range, { name, now, was, text, isSum = true })
           },
         ]
       : []),
-    { name: 'The time before', mark: 'before', values: past, at: (i) => past[i] },
+    ...(times === undefined
+      ? []
+      : [
+          {
+            name: `${otherTime() === 'before' ? 'The time before' : 'A year ago'}, ${inDays(times.was)}`,
+            mark: 'before',
+            values: past,
+            at: (i) => past[i],
+          },
+        ]),
   ];
-  const sums = isSum ? `${text(sum(now))} in this time, ${text(sum(was))} in the time before; ` : '';
+  const sums = isSum
+    ? `${text(sum(now))} in this time, ${text(sum(was))} ${otherTime() === 'before' ? 'in the time before' : 'a year ago'}; `
+    : '';
   const plot = make('div', {
     class: 'plot',
     role: 'slider',

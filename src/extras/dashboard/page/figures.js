@@ -1,25 +1,35 @@
 // A tile for each figure, and a chart of the chosen one.
 
 import { drawChart } from './chart.js';
-import { $, change, compared, DAY, iso, make, money, number, sum, within } from './shared.js';
+import { change, compared, daysCompared } from './comparison.js';
+import { $, DAY, iso, make, money, number, sum, within } from './shared.js';
 
 /** A figure counts all events, including a visitor's repeats. */
 const FIGURES = [
   { key: 'visits', name: 'Visits' },
   { key: 'wishes', name: 'Added to a wishlist' },
+  // More removals are not good.
+  { key: 'removals', name: 'Removed from a wishlist', isLessBetter: true },
   { key: 'carts', name: 'Moved to the cart' },
   { key: 'orders', name: 'Orders' },
   { key: 'revenue', name: 'Revenue' },
 ];
 let figure = 'visits';
 
-export function series({ from, to }, rows, key) {
+function valuesOn(days, rows, key) {
   const byDay = new Map();
   for (const row of rows) byDay.set(row.day, (byDay.get(row.day) ?? 0) + Number(row[key]));
-  const values = [];
-  for (let at = from; at <= to; at += DAY) values.push(byDay.get(iso(at)) ?? 0);
-  return values;
+  return days.map((day) => (day === undefined ? null : (byDay.get(iso(day)) ?? 0)));
 }
+
+export function series({ from, to }, rows, key) {
+  const days = Array.from({ length: (to - from) / DAY + 1 }, (_, i) => from + i * DAY);
+  return valuesOn(days, rows, key);
+}
+
+/** The values of the days that complete days are compared with, in their order. */
+export const seriesCompared = (times, rows, key) =>
+  times === undefined ? [] : valuesOn(daysCompared(times), rows, key);
 
 function mainCurrency(rows) {
   const orders = new Map();
@@ -46,14 +56,15 @@ export function drawFigures(range, days, revenue) {
   const currency = mainCurrency(revenueNow) ?? mainCurrency(revenue);
   const currencies = new Set(revenueNow.map((row) => row.currency));
   const ofCurrency = revenue.filter((row) => row.currency === currency);
-  const values = (key, time) => series(time, key === 'revenue' ? ofCurrency : days, key);
+  const rowsOf = (key) => (key === 'revenue' ? ofCurrency : days);
   const times = compared(range);
-  const all = FIGURES.map(({ key, name }) => ({
+  const all = FIGURES.map(({ key, name, isLessBetter }) => ({
+    isLessBetter,
     key,
     name: key === 'revenue' ? revenueName(currency, currencies) : name,
-    now: values(key, range),
-    over: times === undefined ? [] : values(key, times.now),
-    was: times === undefined ? [] : values(key, times.was),
+    now: series(range, rowsOf(key), key),
+    over: times === undefined ? [] : series(times.now, rowsOf(key), key),
+    was: seriesCompared(times, rowsOf(key), key),
     text: (n) => (key !== 'revenue' ? number.format(n) : currency === undefined ? '–' : money(n, currency)),
   }));
 
@@ -80,7 +91,7 @@ export function drawFigures(range, days, revenue) {
   };
   const focused = document.activeElement?.dataset?.figure;
   $('#tiles').replaceChildren(
-    ...all.map(({ key, name, now, over, was, text }) =>
+    ...all.map(({ key, name, now, over, was, text, isLessBetter }) =>
       make(
         'button',
         {
@@ -93,7 +104,9 @@ export function drawFigures(range, days, revenue) {
         },
         make('span', { class: 'name' }, name),
         value(text(sum(now))),
-        times === undefined ? make('span', { class: 'was' }, 'today, so far') : change(sum(over), sum(was)),
+        times === undefined
+          ? make('span', { class: 'was' }, 'today, so far')
+          : change(sum(over), sum(was), isLessBetter),
       ),
     ),
   );

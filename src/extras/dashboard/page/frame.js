@@ -1,5 +1,6 @@
 // Shared by all pages. For each section with `data-panel="<name>"`, visible ones first, the page asks for the panel of
-// the address's days; the section is `aria-busy` until the answer is drawn.
+// the address's days; the section is `aria-busy` until the answer is drawn. Sections of one panel, which
+// `data-part` distinguishes, share its answer.
 
 import { onAddress, range } from './address.js';
 import { Away, ask as askPanel, BadRange, LoggedOut } from './ask.js';
@@ -22,7 +23,7 @@ let isDue = false;
 let shown;
 
 /**
- * @param draw panel -> (answer, range, needed) => children of its `.body`, or undefined if it has drawn them itself;
+ * @param draw part, or else panel -> (answer, range, needed) => children of its `.body`, or undefined if it has drawn them itself;
  *   `needed` has the answers of the panels that `data-needs` names
  * @param parameters () => more parameters of each panel's request
  */
@@ -78,9 +79,10 @@ async function showAll() {
   const answers = {};
   for (const section of sections) {
     section.setAttribute('aria-busy', 'true');
-    answers[section.dataset.panel] = page.ask(section.dataset.panel, chosen, page.parameters(), signal);
+    const { panel } = section.dataset;
+    answers[panel] ??= page.ask(panel, chosen, page.parameters(), signal);
     // The request may fail before `show` awaits it.
-    answers[section.dataset.panel].catch(() => {});
+    answers[panel].catch(() => {});
   }
   try {
     await Promise.all(sections.map((section) => show(section, chosen, answers, signal)));
@@ -94,7 +96,7 @@ async function showAll() {
 }
 
 async function show(section, chosen, answers, signal) {
-  const { panel, needs } = section.dataset;
+  const { panel, part = panel, needs } = section.dataset;
   try {
     const answer = await answers[panel];
     const needed = {};
@@ -102,7 +104,7 @@ async function show(section, chosen, answers, signal) {
     if (signal.aborted) return;
     clearTimeout(late);
     reveal();
-    const body = page.draw[panel](answer, chosen, needed);
+    const body = page.draw[part](answer, chosen, needed);
     if (body !== undefined) section.querySelector('.body').replaceChildren(...body);
     if (answer.sql !== undefined) drawTools(section, answer);
     drawRefusal(section);

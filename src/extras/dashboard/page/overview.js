@@ -1,17 +1,12 @@
 // The overview: the shop's figures and panels.
 
 import { goToRange, lastDays } from './address.js';
+import { beginComparison, showCompared } from './comparison.js';
 import { drawFigures } from './figures.js';
 import { openPage } from './frame.js';
 import { DRAW } from './panels.js';
-import { $, compared, inDays, today, unbroken } from './shared.js';
-
-function whatIsCompared(range) {
-  const [shown, times] = [inDays(range), compared(range)];
-  if (times === undefined) return `${shown}: today is not over, and is compared with no other day`;
-  if (times.now.to === range.to) return `${shown}, compared with ${inDays(times.was)}`;
-  return `${shown}; today is not over: ${inDays(times.now)} is compared with ${inDays(times.was)}`;
-}
+import { $, inDays, today } from './shared.js';
+import { WISHES } from './wishes.js';
 
 function showEmpty(range, isEmpty) {
   $('main').classList.toggle('is-empty', isEmpty);
@@ -32,16 +27,16 @@ function beacon() {
 
 $('#to-last-days').addEventListener('click', () => goToRange(lastDays(28)));
 
+beginComparison();
 openPage({
   draw: {
     ...DRAW,
+    ...WISHES,
     days({ rows }, range, { revenue }) {
       // The page must be visible first, because the chart takes its width from it.
       showEmpty(range, false);
       showEmpty(range, !drawFigures(range, rows, revenue.rows));
     },
   },
-  done(range) {
-    $('#compared').replaceChildren(...unbroken(whatIsCompared(range)));
-  },
+  done: showCompared,
 });

@@ -2,20 +2,8 @@
 
 import { linkTo } from './address.js';
 import { bars } from './bars.js';
-import {
-  change,
-  compared,
-  count,
-  DAY,
-  iso,
-  make,
-  money,
-  note,
-  number,
-  shareText,
-  sum,
-  within,
-} from './shared.js';
+import { change, compared } from './comparison.js';
+import { count, DAY, iso, make, money, note, number, shareText, sum, within } from './shared.js';
 import { table } from './table.js';
 
 const WORDS = {
@@ -38,7 +26,7 @@ const inWords = (code) => {
   return Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || 'Unknown';
 };
 
-const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
+export const shareOf = (part, whole) => (whole > 0 ? shareText(part / whole) : undefined);
 
 function byWord(rows, name, size) {
   const words = new Map();
@@ -53,11 +41,11 @@ function byWord(rows, name, size) {
 }
 
 /** @param explained text below the bars that says what is counted @param more text after a share */
-const shares =
+export const shares =
   (name, size, none, explained, more = () => '') =>
   ({ rows: codes }) => {
-    if (codes.length === 0) return [note(none)];
-    const rows = byWord(codes, name, size);
+    const rows = byWord(codes, name, size).filter((row) => Number(row[size]) > 0);
+    if (rows.length === 0) return [note(none)];
     const all = sum(rows.map((row) => Number(row[size])));
     return [
       bars(
@@ -71,35 +59,6 @@ const shares =
       note(explained),
     ];
   };
-
-const revenueText = (revenue) => {
-  const amounts = Object.entries(revenue).map(([currency, amount]) => money(Number(amount), currency));
-  return amounts.length === 0 ? '' : ` Revenue from wishes: ${amounts.join(', ')}.`;
-};
-
-function drawFunnel({ rows: [row] }) {
-  const steps = [
-    ['Visitors', row.visitors],
-    ['Wished', row.wishers],
-    ['Moved to the cart', row.carters],
-    ['Bought', row.buyers],
-  ].map(([name, n]) => [name, Number(n)]);
-  if (steps.every(([, n]) => n === 0)) return [note('No visitors in this time.')];
-  return [
-    bars(
-      steps.map(([name, size], i) => ({
-        name,
-        size,
-        value: number.format(size),
-        // Carts and purchases are divided by wishers, because a buyer may skip the cart.
-        share: i === 0 ? undefined : shareOf(size, steps[i === 1 ? 0 : 1][1]),
-      })),
-    ),
-    note(
-      `Each visitor counts once; wishers are a share of visitors, carts and purchases one of wishers. Cart and purchase within 30 days of the wish.${revenueText(row.revenue)}`,
-    ),
-  ];
-}
 
 function totals(rows) {
   const all = new Map();
@@ -126,9 +85,9 @@ function drawRevenue({ rows }, range) {
     table(
       [
         { key: 'currency', name: 'Currency', show: (currency) => currency || 'No currency' },
-        { key: 'orders', name: 'Orders', show: number.format },
+        { key: 'orders', name: 'Orders', isMinor: true, show: number.format },
         { key: 'revenue', name: 'Revenue', show: (n, row) => money(n, row.currency) },
-        { key: 'average', name: 'Average', show: (n, row) => money(n, row.currency) },
+        { key: 'average', name: 'Average', isMinor: true, show: (n, row) => money(n, row.currency) },
         {
           key: 'rate',
           name: 'Change',
@@ -148,40 +107,79 @@ function drawRevenue({ rows }, range) {
   ];
 }
 
+/** In the shop, a product has its own page. */
+export function shopLink(handle, name) {
+  const address = document.documentElement.dataset.productUrl
+    .replaceAll('{handle}', () => encodeURIComponent(handle))
+    .replace(/[?&][^?&=]+=\{variant\}/, '')
+    .replaceAll('{variant}', '');
+  const more = { class: 'shop', target: '_blank', rel: 'noreferrer', 'aria-label': `${name} in the shop` };
+  return make('a', { ...more, href: address, title: 'In the shop' }, '↗');
+}
+
+/** @returns an empty place if there is no picture, so that names stay in line */
+export function picture(address) {
+  const image = make('img', {
+    alt: '',
+    loading: 'lazy',
+    width: '36',
+    height: '36',
+    referrerpolicy: 'no-referrer',
+  });
+  image.addEventListener('error', () => image.replaceWith(make('span', { class: 'picture' })));
+  if (!address) return make('span', { class: 'picture' });
+  // Shopify's originals may be megabytes.
+  const url = new URL(address);
+  if (url.host === 'cdn.shopify.com') url.searchParams.set('width', '108');
+  image.src = url.href;
+  image.className = 'picture';
+  return image;
+}
+
 function nameOf({ product_title: title, product_handle: handle, product_id: id }) {
   const name = title || handle || id || 'Unknown';
   if (!handle) return make('span', { dir: 'auto' }, name);
   return make('a', { dir: 'auto', href: linkTo('./product', { handle }) }, name);
 }
 
-const product = {
+export const product = {
   key: 'product',
   name: 'Product',
   order: (row) => row.product_title || row.product_handle || row.product_id,
   show: (_, row) => [
-    nameOf(row),
     make(
-      'small',
-      { dir: 'auto' },
-      row.product_title ? row.product_handle : row.product_handle ? row.product_id : '',
+      'div',
+      { class: 'product' },
+      picture(row.image),
+      make(
+        'div',
+        {},
+        nameOf(row),
+        row.product_handle
+          ? shopLink(row.product_handle, row.product_title || row.product_handle)
+          : undefined,
+        make(
+          'small',
+          { dir: 'auto' },
+          row.product_title ? row.product_handle : row.product_handle ? row.product_id : '',
+        ),
+      ),
     ),
   ],
 };
 export const yesOrNo = (is) => (is === null ? '–' : is ? 'yes' : 'no');
 export const price = (n, { currency }) => (n === null ? '–' : money(Number(n), currency));
+/** Arrows stand for percentages only, so a difference has a sign. */
+const signed = (n) =>
+  make(
+    'span',
+    { class: n > 0 ? 'up' : n < 0 ? 'down' : '' },
+    n > 0 ? `+${count(n)}` : n < 0 ? `−${count(-n)}` : '0',
+  );
 const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - DAY);
 
 export const DRAW = {
-  funnel: drawFunnel,
   revenue: drawRevenue,
-  sources: shares(
-    'source',
-    'wishes',
-    'No wishes in this time.',
-    'First wishes of a visitor for a product, and how many of them were bought within 30 days.',
-    ({ bought }) => `, ${count(bought)} bought`,
-  ),
-  channels: shares('channel', 'shares', 'No shares in this time.', 'Every share counts, also of one link.'),
   devices: shares('device', 'visits', 'No visits in this time.', 'Every visit counts.'),
   products({ rows }, range) {
     if (rows.length === 0) return [note('No wishes in this time.')];
@@ -190,44 +188,19 @@ export const DRAW = {
         [
           product,
           { key: 'wishers', name: 'Wishers', show: count },
-          { key: 'visitors', name: 'Visitors', show: count },
-          { key: 'wish_rate', name: 'Wish rate', show: (n) => shareText(n) ?? '–' },
-          { key: 'last_7_days', name: `Wishers in the 7 days to ${lastDay(range)}`, show: count },
+          { key: 'visitors', name: 'Visitors', isMinor: true, show: count },
+          { key: 'wish_rate', name: 'Wish rate', isMinor: true, show: (n) => shareText(n) ?? '–' },
           {
-            key: 'change',
-            name: 'More than in the 7 before',
-            show: (n) => [
-              make(
-                'span',
-                { class: n > 0 ? 'up' : n < 0 ? 'down' : '' },
-                n > 0 ? `▲ ${count(n)}` : n < 0 ? `▼ ${count(-n)}` : '=',
-              ),
-            ],
+            key: 'last_7_days',
+            name: `Wishers in the 7 days to ${lastDay(range)}`,
+            isMinor: true,
+            show: count,
           },
+          { key: 'change', name: 'Change in 7 days', show: (n) => [signed(Number(n))] },
         ],
         rows,
         'products',
         'most wished',
-      ),
-    ];
-  },
-  stock({ rows }) {
-    if (rows.length === 0)
-      return [
-        note('No open wish of this time was for a product out of stock, or for one that is cheaper now.'),
-      ];
-    return [
-      table(
-        [
-          product,
-          { key: 'wished_out_of_stock', name: 'Wished while out of stock', show: count },
-          { key: 'in_stock_now', name: 'In stock now', show: yesOrNo },
-          { key: 'wished_dearer', name: 'Wished when dearer', show: count },
-          { key: 'price_now', name: 'Price now', show: price },
-        ],
-        rows,
-        'stock',
-        'stock and prices',
       ),
     ];
   },

@@ -2,32 +2,33 @@
 
 import { parameter } from './address.js';
 import { drawChart } from './chart.js';
-import { series } from './figures.js';
+import { beginComparison, compared, showCompared } from './comparison.js';
+import { series, seriesCompared } from './figures.js';
 import { openPage } from './frame.js';
-import { DRAW, price, yesOrNo } from './panels.js';
-import { $, compared, count, make, money, note, number, percent, shareText } from './shared.js';
+import { DRAW, picture, price, shares, shopLink, yesOrNo } from './panels.js';
+import { $, count, make, money, note, number, percent, shareText } from './shared.js';
 import { table } from './table.js';
+import { drawOpenVariants, tile } from './wishes.js';
 
 const CHARTS = { visits: 'Visits', visitors: 'Visitors', wishes: 'Added to a wishlist' };
+const drawSources = shares(
+  'source',
+  'wishes',
+  'No wishes in this time.',
+  'First wishes of a visitor, and how many of them were bought within 30 days.',
+  ({ bought }) => `, ${count(bought)} bought`,
+);
 const handle = () => parameter('handle') ?? '';
 const share = (part, whole) =>
   Number(whole) > 0 ? `${percent.format(part / whole)} of all ${count(whole)}` : undefined;
-
-function tile(name, value, below = '') {
-  return make(
-    'div',
-    { class: 'tile' },
-    make('span', { class: 'name' }, name),
-    make('span', { class: 'value' }, value),
-    make('span', { class: 'was' }, below),
-  );
-}
 
 function drawWhole({ rows: [row] }) {
   const name = row.product_title || handle();
   document.title = `${name} – wishmeter`;
   $('#product-name').textContent = name;
   $('#product-handle').textContent = row.product_title ? handle() : '';
+  $('#product-shop').replaceChildren(shopLink(handle(), name));
+  $('#product-picture').replaceChildren(picture(row.image));
   const [isUnseen, isKnown] = [Number(row.visits) === 0, Number(row.is_known) > 0];
   $('main').classList.toggle('is-empty', isUnseen && !isKnown);
   $('#product-unseen').hidden = !isUnseen;
@@ -52,7 +53,7 @@ function drawDays({ rows }, range) {
     drawChart($(`[data-chart="${key}"]`), range, {
       name,
       now: series(range, rows, key),
-      was: times === undefined ? [] : series(times.was, rows, key),
+      was: seriesCompared(times, rows, key),
       text: number.format,
       // A visitor who came on two days is one visitor.
       isSum: key !== 'visitors',
@@ -97,7 +98,9 @@ function drawPrices({ rows }) {
     table(
       [
         { key: 'day', name: 'Wished on' },
-        ...(variants > 1 ? [{ key: 'variant_id', name: 'Variant', show: (id) => id || '–' }] : []),
+        ...(variants > 1
+          ? [{ key: 'variant_id', name: 'Variant', isMinor: true, show: (id) => id || '–' }]
+          : []),
         { key: 'price', name: 'Price', show: price },
         { key: 'in_stock', name: 'In stock', show: yesOrNo },
       ],
@@ -111,12 +114,15 @@ function drawPrices({ rows }) {
   ];
 }
 
+beginComparison();
 openPage({
   parameters: () => ({ handle: handle() }),
+  done: showCompared,
   draw: {
     product: drawWhole,
     product_days: drawDays,
-    product_sources: DRAW.sources,
+    product_sources: drawSources,
+    product_open: drawOpenVariants,
     product_devices: DRAW.devices,
     product_orders: drawOrders,
     product_prices: drawPrices,

@@ -33,26 +33,6 @@ export function timeOf(ms) {
   return day === calendar.format(new Date()) ? time : `${day} ${time}`;
 }
 
-export const before = ({ from, to }) => ({ from: from - (to - from) - DAY, to: from - DAY });
-
-/** @returns the range's complete days, and as many days before; undefined if the range is only today */
-export function compared({ from, to }) {
-  const now = { from, to: Math.min(to, today() - DAY) };
-  return now.to < from ? undefined : { now, was: before(now) };
-}
-
-export function change(now, was) {
-  if (was === 0 || now === was)
-    return make('span', { class: 'was' }, now === was && now > 0 ? 'As before' : 'None before');
-  const rate = now / was - 1;
-  return make(
-    'span',
-    { class: rate > 0 ? 'up' : 'down' },
-    `${rate > 0 ? '▲' : '▼'} ${percent.format(Math.abs(rate))} `,
-    make('small', {}, rate > 0 ? 'more than before' : 'less than before'),
-  );
-}
-
 export const within = ({ from, to }, rows) => rows.filter(({ day }) => day >= iso(from) && day <= iso(to));
 
 /** @param children strings need no escaping, because they become text nodes */

@@ -1,4 +1,5 @@
-// A sortable table. The page's address says how it is sorted. A table that is wider than its panel scrolls sideways.
+// A sortable table. The page's address says how it is sorted. A narrow panel shows its main columns until it is asked
+// for all; then the table scrolls sideways.
 
 import { onAddress, sortBy, sorting } from './address.js';
 import { make, number, unbroken } from './shared.js';
@@ -11,6 +12,8 @@ onAddress(() => {
 });
 /** Names of tables that show all rows. */
 const whole = new Set();
+/** Names of tables that show all columns also if they are narrow. */
+const wide = new Set();
 
 const sortValue = (row, { key, order }) => (order ? order(row) : row[key]);
 
@@ -22,8 +25,8 @@ function compare(x, y, isDown) {
 }
 
 /**
- * @param columns {key, name, show, order}: `show(value, row)` returns a cell's text or a list of children; `order(row)`
- *   returns the sort key if it isn't the value
+ * @param columns {key, name, show, order, isMinor}: `show(value, row)` returns a cell's text or a list of children;
+ *   `order(row)` returns the sort key if it isn't the value; minor columns are hidden in a narrow panel
  * @param name of the table in the address @param title for screen readers
  */
 export function table(columns, rows, name, title) {
@@ -38,7 +41,7 @@ export function table(columns, rows, name, title) {
   const headings = columns.map((column) =>
     make(
       'th',
-      { scope: 'col' },
+      { scope: 'col', class: column.isMinor ? 'minor' : undefined },
       make(
         'button',
         { type: 'button', class: 'sort', onclick: () => choose(column) },
@@ -74,12 +77,31 @@ export function table(columns, rows, name, title) {
   sort();
   tables.set(name, sort);
   const content = make('table', {}, make('thead', {}, make('tr', {}, ...headings)), body);
-  return make('div', { class: 'table' }, ...sideways(content, title), more);
+  const columnsButton = make('button', {
+    type: 'button',
+    class: 'all-columns',
+    onclick: () => showColumns(),
+  });
+  const holder = make('div', { class: 'table' }, columnsButton, ...sideways(content, title), more);
+  const showColumns = (change = true) => {
+    if (change && !wide.delete(name)) wide.add(name);
+    holder.classList.toggle('is-wide', wide.has(name));
+    columnsButton.textContent = wide.has(name)
+      ? 'Show the main columns'
+      : `Show all ${columns.length} columns`;
+  };
+  showColumns(false);
+  columnsButton.hidden = !columns.some(({ isMinor }) => isMinor);
+  return holder;
 }
 
-function cell(row, { key, show }) {
+function cell(row, { key, show, isMinor }) {
   const shown = show ? show(row[key], row) : row[key];
-  return make('td', {}, ...(Array.isArray(shown) ? shown : [shown ?? '–']));
+  return make(
+    'td',
+    { class: isMinor ? 'minor' : undefined },
+    ...(Array.isArray(shown) ? shown : [shown ?? '–']),
+  );
 }
 
 function sideways(content, title) {

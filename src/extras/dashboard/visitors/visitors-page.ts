@@ -44,11 +44,6 @@ export class VisitorsPage {
     this.#audit = log.child({}, { level: 'info' });
   }
 
-  /** Hosts of pictures. */
-  get imageHosts(): readonly string[] {
-    return this.links.imageRule.imageHosts;
-  }
-
   /** @returns the action at this path, if there is one */
   actionAt(method: string | undefined, path: string) {
     if (path === '/visitors.json') return method === 'GET' ? this.#who : undefined;
