@@ -53,7 +53,7 @@ const FIELDS = {
   productHandle: { given: productHandle, listed: text, isRequired: true, events: ALL },
   productTitle: { given: title, listed: text, isRequired: true, events: ALL },
   variantTitle: { given: titleOrNull, listed: textOrNull, events: ALL },
-  image: { given: image, listed: textOrNull, events: ['add', 'moveToCart'] },
+  image: { given: image, listed: textOrNull, events: ['moveToCart'] },
   price: { given: price, listed: decimalText, isRequired: true, events: ALL },
   compareAt: { given: priceOrNull, listed: decimalTextOrNull, events: ALL },
   inventoryAvailable: { given: boolean, listed: boolean, isRequired: true, events: ALL },

@@ -108,7 +108,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(answer.profileId, profileId);
 
     const events = await app.events(who);
-    const payload: ItemPayload<'add'> = { ...KNOWN, image: CONTENT.image, source: 'collection' };
+    const payload: ItemPayload<'add'> = { ...KNOWN, source: 'collection' };
     t.same(events.map(gist), [{ type: 'add', origin: 'item', payload }]);
     t.match(events[0], {
       event_id: UUID_V7,
@@ -161,7 +161,7 @@ eachRedis(t, async (t, redis) => {
       t.equal((await send({ identity: who, ...first })).status, 200);
       const [{ updatedAt: _, ...again }] = await items(who);
       t.same(again, without(first, 'updatedAt'));
-      const payload = { ...without(KNOWN, 'currencyCode'), variantId: null, variantTitle: null, image: null };
+      const payload = { ...without(KNOWN, 'currencyCode'), variantId: null, variantTitle: null };
       const expected = {
         type: 'add',
         origin: 'item',
