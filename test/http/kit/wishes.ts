@@ -69,14 +69,17 @@ export async function kitWishes(t: Test, fixtures: BrowserFixtures): Promise<voi
         showKit(fixtures, '/away-long', `${heartTag(1)}<wishlist-count></wishlist-count>`),
       );
       await page.locator('wishlist-heart[why=blocked]').waitFor();
-      await press(page);
+      for (let id = 1; id < 11; id++)
+        await page.evaluate(
+          `wishmeter.add({ productId: ${id}, productHandle: 'p', productTitle: 'P', price: '1' })`,
+        );
       const after = async (ms: number) => {
         const before = (await visitor.sent('/item/')).length;
         await page.clock.runFor(ms);
         return (await visitor.sent('/item/')).length - before;
       };
       const first = await after(60_000);
-      t.ok(first > 2 && first < 30, `${first} requests in the first minute`);
+      t.ok(first > 2 && first < 40, `${first} requests in the first minute`);
       const show = (isHidden: boolean) =>
         page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} });
         document.dispatchEvent(new Event('visibilitychange'))`);

@@ -27,7 +27,7 @@ const languageOf = (element) =>
 
 /** Keeps a name that is written from right to left, or stands in such a text, from moving what is around it. */
 const isolated = (value, around = '') =>
-  /[\u0590-\u08ff\ufb1d-\ufefc]/.test(around + value) ? `\u2068${value}\u2069` : value;
+  /[\u0590-\u08ff]/.test(around + value) ? `\u2068${value}\u2069` : value;
 
 /** @returns attribute `text-<name>`, the shop's text or ours, in the page's language; `#` is `value` */
 function text(element, name, value) {

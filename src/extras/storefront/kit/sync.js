@@ -14,7 +14,7 @@ const sending = new Set();
 // The product whose wish was refused.
 let problem = '';
 // Why there was no answer: `blocked`, `offline` or empty.
-let off = '';
+let off;
 
 function rest(name, wait) {
   const tries = (rests[name]?.tries ?? -1) + 1;
@@ -214,7 +214,7 @@ async function refreshNow(reason, isWhole) {
     const answer = await ask('item/count');
     if (!isUsable(answer)) return;
     load();
-    if (since === changes) Object.assign(cache, { count: answer.json.count ?? 0, at: Date.now() });
+    if (since === changes) Object.assign(cache, { count: answer.json.count || 0, at: Date.now() });
     saveCache();
   }
   changed(reason);

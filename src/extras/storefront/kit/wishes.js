@@ -18,7 +18,8 @@ const productOf = (k) => {
 };
 const allOf = (k) => k.replace(/:[\s\S]*/, `:${ALL}`);
 /** True if a wish for `k` is one for `other`, too. */
-const covers = (k, other) => k === other || (k === allOf(k) && k === allOf(other));
+const covers = (k, other) => k === other || k === allOf(other);
+const isAll = (k) => k === allOf(k);
 
 // By product key: `k`, `id` (the session; empty before there is one), `owner` (the customer), `item` for /item/add, or
 // `gone` for /item/remove, `key` (the Idempotency-Key).
@@ -95,7 +96,7 @@ function count() {
 }
 
 function removeFrom(saved, k) {
-  for (const one in saved) if (covers(k, one)) delete saved[one];
+  for (const one in isAll(k) ? saved : { [k]: 1 }) if (covers(k, one)) delete saved[one];
 }
 
 function saveCache() {
@@ -121,10 +122,15 @@ function learn(k, isSaved, since) {
 /** @returns the key of the product, if it is saved; by `isAny` of any variant */
 function savedKey(product, isAny) {
   const k = keyOf(isAny ? { ...product, variantId: ALL } : product);
-  return isAny ? Object.keys(keys).find((one) => covers(k, one)) : k in keys ? k : undefined;
+  return isAny ? Object.keys(keys).find((one) => covers(k, one)) : keys[k] && k;
 }
 
-const isPending = (k) => [...wishes.keys()].some((one) => covers(k, one) || covers(one, k));
+/** @returns the wishes for a variant or all, or for all of a product's; this is quick for a variant */
+const wishesFor = (k) =>
+  isAll(k)
+    ? [...wishes.values()].filter((one) => covers(k, one.k))
+    : [wishes.get(k), wishes.get(allOf(k))].filter(Boolean);
+const isPending = (k) => wishesFor(k)[0];
 
 const fire = (target, name, detail, cancelable) =>
   target.dispatchEvent(
@@ -146,7 +152,7 @@ function wish(list, reason, element) {
   const { id, owner } = who();
   for (const one of list) {
     const k = keyOf(one.item || one.gone);
-    for (const other of [...wishes.values()]) if (covers(k, other.k) || covers(other.k, k)) drop(other);
+    wishesFor(k).map(drop);
     const key = randomId();
     if (element !== document) clicked.set(key, element);
     put({ k, id, owner, ...one, key });
@@ -169,7 +175,7 @@ function confirm(wish, { productId, variantId }) {
     if (!items?.some((one) => keyOf(one) === saved)) additions = ++changes;
   } else removeFrom(cache.keys, k);
   if (cache.count !== undefined) cache.count += Object.keys(cache.keys).length - before;
-  if (k === allOf(k)) cache.at = 0;
+  if (isAll(k)) cache.at = 0;
   touch(k);
   drop(wish);
   saveCache();
