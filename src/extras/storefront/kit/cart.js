@@ -12,7 +12,7 @@ function fillCart() {
 const shopRoot = () => window.Shopify?.routes?.root || '/';
 
 async function toCart(action, body) {
-  const answer = await window.fetch(`${shopRoot()}cart/${action}.js`, {
+  const answer = await fetch(`${shopRoot()}cart/${action}.js`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),

@@ -23,7 +23,7 @@ function rest(name, wait) {
 
 /** Notes for the back-off and for `why` what became of a request. */
 function note(name, { status, wait }) {
-  off = status ? '' : navigator.onLine ? 'blocked' : 'offline';
+  off = !status && (navigator.onLine ? 'blocked' : 'offline');
   if (!wait) {
     delete rests[name];
     delete rests.service;
