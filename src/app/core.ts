@@ -44,8 +44,11 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   const visits = opened(
     store.batcher(
       visitFormat({
-        ...{ keys: store.keys, maxProducts: config.MAX_PRODUCTS, guestsS: store.guestsS },
-        ...{ log: visitLog, onCounted: metrics.visitsCounted },
+        keys: store.keys,
+        maxProducts: config.MAX_PRODUCTS,
+        guestsS: store.guestsS,
+        log: visitLog,
+        onCounted: metrics.visitsCounted,
       }),
       metrics.batchObserver('countVisits'),
     ),
@@ -67,24 +70,38 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
     ),
   );
   const identity = openProfiles({
-    ...{ store, visits, recordings, appends, itemIndex },
+    store,
+    visits,
+    recordings,
+    appends,
+    itemIndex,
     limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
     stats: {
-      ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
-      ...{ mergeLeftOut: metrics.mergeLeftOut, sessionLeftOut: metrics.sessionLeftOut },
+      erased: metrics.erased,
+      addressesDropped: metrics.addressesDropped,
+      failed: onFailed,
+      mergeLeftOut: metrics.mergeLeftOut,
+      sessionLeftOut: metrics.sessionLeftOut,
     },
   });
   onClose(identity.resume.watch());
   const wishlist = openWishlist({
-    ...{ store, batch: wishlists, itemIndex },
+    store,
+    batch: wishlists,
+    itemIndex,
     presentOf: (profileId) => identity.locator.presentOf(profileId),
     shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
   });
   onClose(
     watchSweeps({
-      ...{ store, shares: wishlist.shares, emails: identity.emails, itemIndex },
-      ...{ onSwept: metrics.swept, onFailed: (error) => onFailed('sweep', error) },
-      ...{ everyMs: timing.sweepMs, graceMs: timing.sweepGraceMs },
+      store,
+      shares: wishlist.shares,
+      emails: identity.emails,
+      itemIndex,
+      onSwept: metrics.swept,
+      onFailed: (error) => onFailed('sweep', error),
+      everyMs: timing.sweepMs,
+      graceMs: timing.sweepGraceMs,
     }),
   );
   const openAppends = opened(
@@ -97,7 +114,10 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       await orderRows.run({ profileId, line });
       metrics.recorded(eventTypeOf(line), 1);
     },
-    ...{ appends, wishlists, identity, wishlist },
+    appends,
+    wishlists,
+    identity,
+    wishlist,
     requests: new RequestStore(store, timing.requestGraceMs),
     opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
   };
@@ -115,14 +135,22 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     ...eventOperations(visitors, profiles, requests),
     ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
     ...shareOperations({
-      ...{ visitors, profiles, shares, items, opens, requests },
+      visitors,
+      profiles,
+      shares,
+      items,
+      opens,
+      requests,
       imageOf: (address) => imageAddress(address, imageRule),
     }),
     ...profileOperations({ ...identity, requests }),
     ...settingsOperations(settings, requests),
     purchaseOperation(
       {
-        ...{ visitors, profiles, settings, purchases },
+        visitors,
+        profiles,
+        settings,
+        purchases,
         notes: new OrderNotes(store, ERASED_AT_S),
         append: core.appendOrder,
         lastErasure: (profileId) => lastErasure(store, profileId),
