@@ -26,7 +26,11 @@ export const privacy: Extra = ({
     const onError = (error: Error) => onFailed('request', error);
     const compliance = new Compliance(store, onError);
     const worker = new ComplianceWorker({
-      ...{ store, compliance, eraser, onError, pollMs: timing.compliancePollMs },
+      store,
+      compliance,
+      eraser,
+      onError,
+      pollMs: timing.compliancePollMs,
       shopEraser: new ShopEraser(store, pending),
       onUnconfirmed: eachOnce((request) =>
         log.warn(
