@@ -19,7 +19,6 @@ import { visitOperations } from '../visits/routes.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
-import { ItemLimit } from '../wishlist/item-limit.js';
 import { itemOperations } from '../wishlist/item-routes.js';
 import { openWishlist } from '../wishlist/open.js';
 import { OrderNotes } from '../wishlist/order-notes.js';
@@ -133,7 +132,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     visitListOperation(visitors),
     visitBatchOperation(visitors),
     ...eventOperations(visitors, profiles, requests),
-    ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
+    ...itemOperations({ visitors, profiles, items, requests, store, limits: itemLimits(core) }),
     ...shareOperations({
       visitors,
       profiles,

@@ -9,7 +9,6 @@ import { ComplianceWorker } from './compliance-worker.js';
 import { exportOperation } from './export-routes.js';
 import { Exporter } from './exporter.js';
 import { complianceMetrics } from './metrics.js';
-import { ShopEraser } from './shop-eraser.js';
 
 export const privacy: Extra = ({
   store,
@@ -29,9 +28,9 @@ export const privacy: Extra = ({
       store,
       compliance,
       eraser,
+      pending,
       onError,
       pollMs: timing.compliancePollMs,
-      shopEraser: new ShopEraser(store, pending),
       onUnconfirmed: eachOnce((request) =>
         log.warn(
           { request },
