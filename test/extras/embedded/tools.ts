@@ -53,7 +53,10 @@ export const TOOLS: readonly ToolRequest[] = [
       'query_id=b1f0&session_id=s-1&session_check=0&session_timeout=30',
     ),
     headers: {
-      ...{ 'x-clickhouse-user': 'analyst', ...jdbc, accept: '*/*', ...text },
+      'x-clickhouse-user': 'analyst',
+      ...jdbc,
+      accept: '*/*',
+      ...text,
       'user-agent': 'ClickHouse-JdbcDriver/0.7.2',
     },
     statements: JDBC_STATEMENTS,
@@ -62,7 +65,10 @@ export const TOOLS: readonly ToolRequest[] = [
     tool: 'clickhouse-jdbc 0.8 and later',
     params: { query_id: 'b1f1', max_result_rows: '0', wait_end_of_query: '1' },
     headers: {
-      ...{ ...basic, ...jdbc, 'x-clickhouse-query-id': 'b1f1', 'content-type': 'text/plain' },
+      ...basic,
+      ...jdbc,
+      'x-clickhouse-query-id': 'b1f1',
+      'content-type': 'text/plain',
       'user-agent': 'jdbc-v2/0.9.0 clickhouse-java-v2/0.9.0',
     },
     statements: JDBC_STATEMENTS,
