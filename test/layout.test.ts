@@ -29,7 +29,7 @@ t.test('a test', async (t) => {
 const asTitle = (title: string) => `import t from 'tap';
 t.test(${title}, async () => {});
 `;
-const asPattern = (pattern: string) => `export const pattern = ${pattern};\n`;
+const asConstant = (value: string) => `export const value = ${value};\n`;
 const PROCESS = 'export const pid = process.pid;\n';
 const IMPORTED = "export { pid } from 'node:process';\n";
 
@@ -86,8 +86,16 @@ const LINT: readonly {
   {
     rule: /plugin/,
     folder: 'src/wishlist',
-    refused: ['/^(.+)$/', '/a.b/gim', '/[.]x\\\\.y/', '/\\.x./u', '/[/.]./'].map(asPattern),
-    accepted: ['/^(.+)$/s', '/\\.x[.]/', '/[^\\].]/', '/[^\\n]*/g'].map(asPattern),
+    refused: ['/^(.+)$/', '/a.b/gim', '/[.]x\\\\.y/', '/\\.x./u', '/[/.]./'].map(asConstant),
+    accepted: ['/^(.+)$/s', '/\\.x[.]/', '/[^\\].]/', '/[^\\n]*/g'].map(asConstant),
+  },
+  {
+    rule: /plugin/,
+    folder: 'src/events',
+    refused: ['{ ...{ a: 1, b: 2 }, c: 3 }', '{ a: 1, ...{ b: 2 } }'].map(asConstant),
+    accepted: ['{ ...(Math.random() > 0.5 ? { a: 1 } : {}) }', '{ ...Object.assign({ a: 1 }) }'].map(
+      asConstant,
+    ),
   },
 ];
 

@@ -1,4 +1,4 @@
-// Writes one run into bench/README.md, as tables, and into README.md, as sentences, between their markers.
+// Writes one run into bench/README.md, as tables, and into README.md, as a short one, between their markers.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Results } from '../results.js';

@@ -19,7 +19,6 @@ import { visitOperations } from '../visits/routes.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
-import { ItemLimit } from '../wishlist/item-limit.js';
 import { itemOperations } from '../wishlist/item-routes.js';
 import { openWishlist } from '../wishlist/open.js';
 import { OrderNotes } from '../wishlist/order-notes.js';
@@ -45,8 +44,11 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   const visits = opened(
     store.batcher(
       visitFormat({
-        ...{ keys: store.keys, maxProducts: config.MAX_PRODUCTS, guestsS: store.guestsS },
-        ...{ log: visitLog, onCounted: metrics.visitsCounted },
+        keys: store.keys,
+        maxProducts: config.MAX_PRODUCTS,
+        guestsS: store.guestsS,
+        log: visitLog,
+        onCounted: metrics.visitsCounted,
       }),
       metrics.batchObserver('countVisits'),
     ),
@@ -68,24 +70,38 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
     ),
   );
   const identity = openProfiles({
-    ...{ store, visits, recordings, appends, itemIndex },
+    store,
+    visits,
+    recordings,
+    appends,
+    itemIndex,
     limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
     stats: {
-      ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
-      ...{ mergeLeftOut: metrics.mergeLeftOut, sessionLeftOut: metrics.sessionLeftOut },
+      erased: metrics.erased,
+      addressesDropped: metrics.addressesDropped,
+      failed: onFailed,
+      mergeLeftOut: metrics.mergeLeftOut,
+      sessionLeftOut: metrics.sessionLeftOut,
     },
   });
   onClose(identity.resume.watch());
   const wishlist = openWishlist({
-    ...{ store, batch: wishlists, itemIndex },
+    store,
+    batch: wishlists,
+    itemIndex,
     presentOf: (profileId) => identity.locator.presentOf(profileId),
     shareUrl: shareUrlOf(config),
   });
   onClose(
     watchSweeps({
-      ...{ store, shares: wishlist.shares, emails: identity.emails, itemIndex },
-      ...{ onSwept: metrics.swept, onFailed: (error) => onFailed('sweep', error) },
-      ...{ everyMs: timing.sweepMs, graceMs: timing.sweepGraceMs },
+      store,
+      shares: wishlist.shares,
+      emails: identity.emails,
+      itemIndex,
+      onSwept: metrics.swept,
+      onFailed: (error) => onFailed('sweep', error),
+      everyMs: timing.sweepMs,
+      graceMs: timing.sweepGraceMs,
     }),
   );
   const openAppends = opened(
@@ -98,7 +114,10 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       await orderRows.run({ profileId, line });
       metrics.recorded(eventTypeOf(line), 1);
     },
-    ...{ appends, wishlists, identity, wishlist },
+    appends,
+    wishlists,
+    identity,
+    wishlist,
     requests: new RequestStore(store, timing.requestGraceMs),
     opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
   };
@@ -114,16 +133,24 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     visitListOperation(visitors),
     visitBatchOperation(visitors),
     ...eventOperations(visitors, profiles, requests),
-    ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
+    ...itemOperations({ visitors, profiles, items, requests, store, limits: itemLimits(core) }),
     ...shareOperations({
-      ...{ visitors, profiles, shares, items, opens, requests },
+      visitors,
+      profiles,
+      shares,
+      items,
+      opens,
+      requests,
       imageOf: (address) => imageAddress(address, imageRule),
     }),
     ...profileOperations({ ...identity, requests }),
     ...settingsOperations(settings, requests),
     purchaseOperation(
       {
-        ...{ visitors, profiles, settings, purchases },
+        visitors,
+        profiles,
+        settings,
+        purchases,
         notes: new OrderNotes(store, ERASED_AT_S),
         append: core.appendOrder,
         lastErasure: (profileId) => lastErasure(store, profileId),

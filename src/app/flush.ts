@@ -50,13 +50,11 @@ export function flush(
     if (config.FLUSH_METRICS_PORT !== undefined) {
       onClose(collectProcessMetrics(metrics, VERSION));
       const server = await listenForMetrics({
-        ...{
-          host: config.HOST,
-          port: config.FLUSH_METRICS_PORT,
-          token: config.METRICS_TOKEN,
-          registry: metrics,
-          log,
-        },
+        host: config.HOST,
+        port: config.FLUSH_METRICS_PORT,
+        token: config.METRICS_TOKEN,
+        registry: metrics,
+        log,
         whyNotReady: () => (isOpen ? undefined : (waiting?.why ?? 'the process is starting')),
       });
       onClose(() => server.close());
@@ -111,7 +109,8 @@ export function flush(
     });
     onClose(() => flusher.close());
     const erasing = {
-      ...{ ...streams, cluster },
+      ...streams,
+      cluster,
       async eraseDeliveries(erased: Erasures) {
         for (const one of handOvers) await one.erase(erased);
       },

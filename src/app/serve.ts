@@ -74,9 +74,7 @@ export function serve(
     );
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const onFailed = reportFailures(metrics.registry, log);
-    const { store, port, closeDoor } = await openServedStore({
-      ...{ config, log, metrics, uws, waiting, onClose },
-    });
+    const { store, port, closeDoor } = await openServedStore({ config, log, metrics, uws, waiting, onClose });
     onClose(() => store.close());
     void warnOfEviction(store, log);
     const outages = new Outages(log, () => store.masters, timing.now);
@@ -94,12 +92,21 @@ export function serve(
     });
 
     const host: Host = {
-      ...{ config, log, store, timing, clickhouseUrl, onFailed, onClose },
-      ...{ registry: metrics.registry, recorded: metrics.recorded },
+      config,
+      log,
+      store,
+      timing,
+      clickhouseUrl,
+      onFailed,
+      onClose,
+      registry: metrics.registry,
+      recorded: metrics.recorded,
       batchObserver: (script) => metrics.batchObserver(script),
       webhooks: new WebhookGate({
-        ...{ secrets: config.SHOPIFY_SECRET, shopDomain: config.SHOP_DOMAIN },
-        ...{ count: metrics.webhookLeftOut, log },
+        secrets: config.SHOPIFY_SECRET,
+        shopDomain: config.SHOP_DOMAIN,
+        count: metrics.webhookLeftOut,
+        log,
       }),
     };
     const opened = extras.map((extra) => extra(host));

@@ -34,7 +34,9 @@ export async function importItems(program: Program<'import'>): Promise<number> {
       options.emails === undefined ? NO_CUSTOMERS : await readEmails(await inputOf(program, options.emails));
     const counts = await importWishlists(input, {
       ...importing,
-      ...{ customerOf, isDry, stop: stop.signal },
+      customerOf,
+      isDry,
+      stop: stop.signal,
       onFault: (line, fault) => say(`line ${line}: ${fault}`),
       onUnused: (columns) => say(`Not taken: ${columns.join(', ')}`),
       onRow(pass, rows, total) {

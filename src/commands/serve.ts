@@ -19,7 +19,9 @@ export async function serve(program: Program<'serve'>): Promise<number> {
   const siblings = channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined;
   const serving = await startWaiting(program, (waiting) =>
     startServing(config, log, {
-      ...{ extras: EXTRAS, siblings, waiting },
+      extras: EXTRAS,
+      siblings,
+      waiting,
       clickhouseUrl: () => serviceClickHouse(config),
     }),
   );

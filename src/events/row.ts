@@ -194,7 +194,10 @@ export function encodeOrderLine(
     orderId,
     productId: columnText(productId),
     variantId: columnText(variantId),
-    ...{ quantity, price, discount, amount },
+    quantity,
+    price,
+    discount,
+    amount,
     currency: currencyCode,
     test: isTest,
   };

@@ -90,11 +90,20 @@ function streamStarter(spec: FlusherSpec, signals: EndSignals) {
   const erasures = erasuresReader(redis, keys);
   const kinds = [
     {
-      ...{ label: 'stream', keys, isOfVisits: false, rows: INSERT_ROWS, insert: insertEvents, handOver },
+      label: 'stream',
+      keys,
+      isOfVisits: false,
+      rows: INSERT_ROWS,
+      insert: insertEvents,
+      handOver,
       metrics: flushMetrics(metrics, 'wishmeter_flush', 'Events'),
     },
     {
-      ...{ label: 'visits', keys: keys.visits, isOfVisits: true, rows: INSERT_VISITS, insert: insertVisits },
+      label: 'visits',
+      keys: keys.visits,
+      isOfVisits: true,
+      rows: INSERT_VISITS,
+      insert: insertVisits,
       metrics: flushMetrics(metrics, 'wishmeter_visit_flush', 'Visits'),
       handOver: undefined,
     },
@@ -104,7 +113,11 @@ function streamStarter(spec: FlusherSpec, signals: EndSignals) {
     const loops = kinds.map(({ label, keys, isOfVisits, rows, insert, handOver, metrics }) => {
       const bounds = { rows, bytes };
       const stream = {
-        ...{ ...spec, erasures, metrics, onOutage, log: spec.log.child({ [label]: number }) },
+        ...spec,
+        erasures,
+        metrics,
+        onOutage,
+        log: spec.log.child({ [label]: number }),
         group: new StreamGroup({ redis, keys, number, isOfVisits, bounds, abandonedMs }),
         insert: (lines: Buffer, signal: AbortSignal) => insert(clickhouse, lines, signal),
         handOver,

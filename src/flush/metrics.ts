@@ -13,7 +13,9 @@ export function flushMetrics(registry: Registry, prefix: string, rows: 'Events' 
     batches: counter('batches_total', `Batches of ${lower} finished`),
     refused: counter('refused_total', `${rows} that became dead letters`),
     insertErrors: new Counter({
-      ...{ name: `${prefix}_insert_errors_total`, registers, labelNames: ['blame'] as const },
+      name: `${prefix}_insert_errors_total`,
+      registers,
+      labelNames: ['blame'] as const,
       help: `Failed inserts of ${lower}, by cause: data or server`,
     }),
   };
@@ -23,11 +25,13 @@ export function erasureMetrics(registry: Registry) {
   const registers = [registry];
   return {
     erased: new Counter({
-      ...{ name: 'wishmeter_flush_erasures_total', registers },
+      name: 'wishmeter_flush_erasures_total',
+      registers,
       help: 'Profiles whose rows were erased from ClickHouse',
     }),
     failures: new Counter({
-      ...{ name: 'wishmeter_flush_erasure_failures_total', registers },
+      name: 'wishmeter_flush_erasure_failures_total',
+      registers,
       help: 'Failed erasures from ClickHouse, dead letters and deliveries; they are retried',
     }),
   };

@@ -6,7 +6,7 @@ import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { KeyRing } from '../key-ring.js';
 import { knownWord } from '../known-words.js';
-import { bearerOf, MetricsAccess } from '../metrics/exposition.js';
+import { bearerOf, metricsAccess } from '../metrics/exposition.js';
 import { type NamedIdentity, trust } from '../validation/requests.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
 
@@ -90,7 +90,7 @@ export class Access {
   readonly #shopDomain: string;
   readonly #shopOrigins: readonly string[];
   readonly #visitAccess: VisitAccess;
-  readonly #metrics: MetricsAccess;
+  readonly #mayReadMetrics: (authorization: string) => boolean;
 
   constructor(settings: AccessSettings) {
     this.#secretKeys = new KeyRing(settings.apiKeys);
@@ -106,7 +106,7 @@ export class Access {
     this.#shopDomain = settings.shopDomain;
     this.#shopOrigins = [new URL(settings.shopUrl).origin, `https://${settings.shopDomain}`];
     this.#visitAccess = settings.visitAccess;
-    this.#metrics = new MetricsAccess(settings.metricsToken);
+    this.#mayReadMetrics = metricsAccess(settings.metricsToken);
   }
 
   get hasOrigins(): boolean {
@@ -121,7 +121,7 @@ export class Access {
     // Credentials are ignored, because platforms may add some to probes.
     if (group === 'open') return ANYONE;
     if (group === 'metrics') {
-      if (this.#metrics.allows(credentials.authorization)) return ANYONE;
+      if (this.#mayReadMetrics(credentials.authorization)) return ANYONE;
       throw new ServiceError('unauthorized');
     }
     if (group === 'public') return this.#reader(query);

@@ -219,7 +219,11 @@ export function createServeMetrics(
     },
 
     refused: (code: ErrorCode, why?: Overload) => refused.inc(why === undefined ? { code } : { code, why }),
-    ...{ recorded, orderLeftOut, webhookLeftOut, mergeLeftOut, swept },
+    recorded,
+    orderLeftOut,
+    webhookLeftOut,
+    mergeLeftOut,
+    swept,
     visitsCounted(counted: number): void {
       visits += counted;
     },

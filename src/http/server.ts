@@ -134,7 +134,11 @@ export class Server implements ExchangeContext {
         const headers =
           keyUse === 'refused' ? [...(operation.headers ?? []), IDEMPOTENCY_KEY] : operation.headers;
         const route = {
-          ...{ operation, keyUse, headers, hasParameter, isHead: false },
+          operation,
+          keyUse,
+          headers,
+          hasParameter,
+          isHead: false,
           onAnswer: onAnswers(operation),
         };
         app[operation.method === 'delete' ? 'del' : operation.method](path, this.#handler(route));

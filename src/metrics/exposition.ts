@@ -10,17 +10,11 @@ export function bearerOf(authorization: string): string {
   return BEARER.exec(authorization)?.[1] ?? '';
 }
 
-export class MetricsAccess {
-  readonly #tokens: KeyRing | undefined;
-
-  /** @param token '' allows everyone */
-  constructor(token: string) {
-    this.#tokens = token === '' ? undefined : new KeyRing([token]);
-  }
-
-  allows(authorization: string): boolean {
-    return this.#tokens === undefined || this.#tokens.find(bearerOf(authorization)) !== undefined;
-  }
+/** @param token '' allows everyone */
+export function metricsAccess(token: string): (authorization: string) => boolean {
+  if (token === '') return () => true;
+  const tokens = new KeyRing([token]);
+  return (authorization) => tokens.find(bearerOf(authorization)) !== undefined;
 }
 
 /** Caches a result for a second, but not a failure. */

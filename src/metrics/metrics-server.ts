@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { StartupError } from '../errors.js';
-import { atMostOnceASecond, MetricsAccess } from './exposition.js';
+import { atMostOnceASecond, metricsAccess } from './exposition.js';
 
 export interface MetricsServer {
   readonly port: number;
@@ -24,7 +24,7 @@ export interface MetricsServerSpec {
 
 export async function listenForMetrics(spec: MetricsServerSpec): Promise<MetricsServer> {
   const { host, port, token, registry, log, whyNotReady = () => undefined } = spec;
-  const access = new MetricsAccess(token);
+  const mayRead = metricsAccess(token);
   const stats = atMostOnceASecond(() => registry.metrics());
   const answer = async (req: IncomingMessage, res: ServerResponse) => {
     const path = req.method === 'GET' || req.method === 'HEAD' ? req.url?.split('?')[0] : undefined;
@@ -36,7 +36,7 @@ export async function listenForMetrics(spec: MetricsServerSpec): Promise<Metrics
       res.writeHead(503).end(JSON.stringify({ error: `Not ready: ${why}.`, code: 'unavailable' }));
     else if (path === '/readyz') res.end('{"status":"ready"}');
     else if (path !== '/metrics') res.writeHead(404).end();
-    else if (access.allows(req.headers.authorization ?? '')) res.end(await stats());
+    else if (mayRead(req.headers.authorization ?? '')) res.end(await stats());
     else res.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
   };
   const server = createServer((req, res) => {

@@ -72,7 +72,10 @@ export function openProfiles(spec: ProfileSpec) {
     onErased: stats.erased,
   });
   const visitors = new Visitors({
-    ...{ locator, login, visits, recordings },
+    locator,
+    login,
+    visits,
+    recordings,
     fitsProduct: (customer, handle) => fitsProduct(store, limits.products, customer, handle),
   });
   return {

@@ -64,7 +64,14 @@ export class Store {
     const { timeoutMs, onError, onReplicated, verifyMs, replicas = 0 } = options;
     const { salt } = deployment;
     this.#health = new RedisHealth({
-      ...{ client, keys, salt, timeoutMs, replicas, onError, onReplicated, verifyMs },
+      client,
+      keys,
+      salt,
+      timeoutMs,
+      replicas,
+      onError,
+      onReplicated,
+      verifyMs,
     });
     this.#sender = new Sender(this.#health, replicas);
   }

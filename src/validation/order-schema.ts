@@ -5,8 +5,10 @@ import { customerId } from './schemas.js';
 
 const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const;
 const orderAmount = {
-  ...{ type: ['string', 'number'], format: 'amount' },
-  ...{ minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+  type: ['string', 'number'],
+  format: 'amount',
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
 } as const;
 const orderAmountOrNull = { ...orderAmount, type: ['string', 'number', 'null'] } as const;
 const pieces = {
@@ -62,7 +64,8 @@ export const orderBody = {
   properties: {
     id: { ...shopifyId, type: ['integer', 'string'], format: 'order-id' },
     currency: {
-      ...{ type: ['string', 'null'], format: 'order-currency' },
+      type: ['string', 'null'],
+      format: 'order-currency',
       description: "The shop's, of all amounts; `SHOP_CURRENCY` if absent",
     },
     financial_status: { type: ['string', 'null'], enum: [...FINANCIAL_STATUS, null] },

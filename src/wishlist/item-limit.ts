@@ -8,31 +8,25 @@ import { itemField, newItem } from './item.js';
 import type { ItemContent } from './item-fields.js';
 import type { ItemLimits } from './wishlist-batch.js';
 
-export class ItemLimit {
-  constructor(
-    private readonly store: Store,
-    private readonly limits: ItemLimits,
-  ) {}
-
-  /** @returns the room that the item needs in the profile @throws ServiceError `too_many_items` */
-  async assertFits(
-    profileId: string,
-    content: ItemContent,
-  ): Promise<{ readonly item: string; readonly itemBytes: number }> {
-    const { maxItems, maxBytes } = this.limits;
-    const { keys } = this.store;
-    const field = itemField(content.productId, content.variantId);
-    const [items, held, bytes] = await Promise.all([
-      this.store.call((client) => client.hlen(keys.items(profileId))),
-      this.store.call((client) => client.hstrlen(keys.items(profileId), field)),
-      this.store.call((client) => client.hget(keys.profile(profileId), 'itemBytes')),
-    ]);
-    const size = storedBytes(content);
-    const gained = Math.max(0, size - held);
-    const isOver = held === 0 && items >= maxItems;
-    if (isOver || (gained > 0 && Number(bytes) + gained > maxBytes)) throw new ServiceError('too_many_items');
-    return { item: field, itemBytes: size };
-  }
+/** @returns the room that the item needs in the profile @throws ServiceError `too_many_items` */
+export async function assertItemFits(
+  store: Store,
+  { maxItems, maxBytes }: ItemLimits,
+  profileId: string,
+  content: ItemContent,
+): Promise<{ readonly item: string; readonly itemBytes: number }> {
+  const { keys } = store;
+  const field = itemField(content.productId, content.variantId);
+  const [items, held, bytes] = await Promise.all([
+    store.call((client) => client.hlen(keys.items(profileId))),
+    store.call((client) => client.hstrlen(keys.items(profileId), field)),
+    store.call((client) => client.hget(keys.profile(profileId), 'itemBytes')),
+  ]);
+  const size = storedBytes(content);
+  const gained = Math.max(0, size - held);
+  const isOver = held === 0 && items >= maxItems;
+  if (isOver || (gained > 0 && Number(bytes) + gained > maxBytes)) throw new ServiceError('too_many_items');
+  return { item: field, itemBytes: size };
 }
 
 function storedBytes(content: ItemContent): number {

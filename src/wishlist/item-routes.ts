@@ -14,11 +14,13 @@ import { fitsBytes } from '../identity-rules.js';
 import { isPersonal, type Profiles } from '../profiles/profiles.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { KeyedOperation, RequestStore } from '../redis/requests.js';
+import type { Store } from '../redis/store.js';
 import { type ItemRequest, readItem, readItemCheck, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemCheckBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
 import type { ItemContent } from './item-fields.js';
-import type { ItemLimit } from './item-limit.js';
+import { assertItemFits } from './item-limit.js';
 import type { Items } from './items.js';
+import type { ItemLimits } from './wishlist-batch.js';
 
 const IDENTITY = { sessionId: 's-1', device: 'desktop' };
 const EXAMPLE = {
@@ -42,12 +44,15 @@ export interface ItemServices {
   readonly visitors: Visitors;
   readonly profiles: Profiles;
   readonly items: Items;
-  readonly limit: ItemLimit;
+  readonly store: Store;
+  readonly limits: ItemLimits;
   readonly requests: RequestStore;
 }
 
 export function itemOperations(services: ItemServices): Operation[] {
-  const { visitors, profiles, items, limit, requests } = services;
+  const { visitors, profiles, items, requests, store, limits } = services;
+  const assertFits = (profileId: string, content: ItemContent) =>
+    assertItemFits(store, limits, profileId, content);
   return [
     operation({
       method: 'post',
@@ -189,7 +194,7 @@ export function itemOperations(services: ItemServices): Operation[] {
         caller.mayLink,
         (location) =>
           items.add(location, identity, content, { operation, isFromBrowser: caller.kind === 'browser' }),
-        (customer) => limit.assertFits(customer, content),
+        (customer) => assertFits(customer, content),
       )
       .then(({ profileId, answer: { itemId } }) => {
         const { productId, variantId, quantity } = content;
@@ -204,7 +209,7 @@ export function itemOperations(services: ItemServices): Operation[] {
     return once(requests, request, { operation: 'add', input, location }, async (operation) => {
       if (isPersonal(identity)) {
         const profileId = await visitors.profileToChange(identity, caller.mayLink);
-        const room = await limit.assertFits(profileId, content);
+        const room = await assertFits(profileId, content);
         await visitors.login(identity, caller.mayLink, async () => room);
         await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
       }

@@ -205,7 +205,10 @@ function lineOf(name: string, line: GivenLine, { quantity, price, discount, amou
     name,
     productId: normaliseId(String(productId)),
     variantId: variantId === null || variantId === undefined ? null : normaliseId(String(variantId)),
-    ...{ quantity, price: inCents(price), discount: inCents(discount), amount: inCents(amount) },
+    quantity,
+    price: inCents(price),
+    discount: inCents(discount),
+    amount: inCents(amount),
   };
 }
 

@@ -51,7 +51,11 @@ t.test('every goal is measured by a whole run, and shown with every case', async
 
 t.test('a run is written between the markers of a document, with its date and commit', async (t) => {
   const text = summary(allOnes());
-  t.match(text, /1\.00 times the CPU .* 165 bytes .* 54 bytes on disk \(2026-01-02, commit abc\)\.$/s);
+  t.match(
+    text,
+    /^\| 2026-01-02, commit abc \|.* 1\.00 times \|.* 165 bytes in Redis .* 54 bytes on disk .*\|$/s,
+  );
+  t.equal(text.split('\n').length, 2 + 4, 'a head and four rows');
   t.notMatch(text, '–', 'every figure of it is measured by a whole run');
   t.match(summary({ ...allOnes(), groups: {} }), '– times', 'and a missing one is a dash');
   const document = 'a\n<!-- make bench writes from here -->\n\nold\n\n<!-- to here -->\nz\n';

@@ -259,7 +259,7 @@ t.test('sql', async (t) => {
     const late = await own("SELECT throwIf(number = 2999999, 'too late') FROM numbers(3000000)");
     t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
     const migrated = await runHere('migrate', [], { ...env, CLICKHOUSE_DATABASE: 'shop' });
-    t.match(migrated, { code: 0, stdout: /001_schema/ });
+    t.match(migrated, { code: 0, stdout: /001_events/ });
     const elsewhere = { ...env, DATA_DIR: await tempDir(t) };
     t.match(await runHere('sql', ['--write', 'SELECT 1'], elsewhere), {
       code: 1,

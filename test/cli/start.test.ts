@@ -71,8 +71,12 @@ t.test('wishmeter start in one folder with an odd name', needsProc(), async (all
     new URL(await readFile(join(dir, 'clickhouse', 'service-url'), 'utf8')).password;
   await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
   const first = await started(all, dir, {
-    ...{ LOG_LEVEL: 'trace', NODE_OPTIONS: NEIGHBOUR, HOST: '', REDIS_FSYNC: 'always' },
-    ...{ WORKERS: String(WORKERS.length), RATE_LIMIT: String(LIMIT) },
+    LOG_LEVEL: 'trace',
+    NODE_OPTIONS: NEIGHBOUR,
+    HOST: '',
+    REDIS_FSYNC: 'always',
+    WORKERS: String(WORKERS.length),
+    RATE_LIMIT: String(LIMIT),
   });
   const { url, clickhouseUrl, dashboardUrl } = first;
   const firstPassword = await password();

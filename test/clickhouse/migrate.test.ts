@@ -28,7 +28,7 @@ t.test('a database newer than the program, or with a changed migration, is refus
   const all = loadMigrations();
   for (const [given, message] of [
     [all.slice(0, -1), /has schema \d+, and this program knows \d+/],
-    [all.map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m)), /001_schema has changed/],
+    [all.map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m)), /001_events has changed/],
   ] as const)
     await t.rejects(migrate(client, SHARED, { given }), { constructor: StartupError, message });
 });

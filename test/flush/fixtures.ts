@@ -16,8 +16,15 @@ let sequence = 0;
 export function eventRow(changes: object = {}) {
   const occurred_at = new Date().toISOString();
   return {
-    ...{ event_id: uuid(), type: 'add', occurred_at, profile_id: '7.test', origin: 'event' },
-    ...{ customer_id: null, session_id: 'session', payload: {}, ...changes },
+    event_id: uuid(),
+    type: 'add',
+    occurred_at,
+    profile_id: '7.test',
+    origin: 'event',
+    customer_id: null,
+    session_id: 'session',
+    payload: {},
+    ...changes,
   };
 }
 export type EventRow = ReturnType<typeof eventRow>;
@@ -25,9 +32,19 @@ export type EventRow = ReturnType<typeof eventRow>;
 export function orderRow(stated: Readonly<Record<string, unknown>>, changes: object = {}) {
   const { occurred_at: at, ...row } = eventRow({ session_id: null, ...changes });
   const payload = {
-    ...{ occurredAt: at, updatedAt: at, orderId: 'o1', line: 'l1', version: 1 },
-    ...{ productId: '1', variantId: '' },
-    ...{ quantity: 1, price: '10.00', discount: '0.00', amount: '10.00', currency: 'EUR', test: false },
+    occurredAt: at,
+    updatedAt: at,
+    orderId: 'o1',
+    line: 'l1',
+    version: 1,
+    productId: '1',
+    variantId: '',
+    quantity: 1,
+    price: '10.00',
+    discount: '0.00',
+    amount: '10.00',
+    currency: 'EUR',
+    test: false,
     ...stated,
   };
   const order = { type: 'purchase', origin: 'order', order_id: payload.orderId } as const;

@@ -1,7 +1,7 @@
 // POST /webhook/purchase: who may deliver an order, that it is done once, and whose it is. An order links nothing.
 
 import t from 'tap';
-import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
+import { eraseShop } from '../../src/extras/privacy/erase-shop.js';
 import { Pending } from '../../src/profiles/pending.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
@@ -394,7 +394,7 @@ eachRedis(t, async (t, redis) => {
       const store = await openStore(t, redis, { keyPrefix: app.prefix });
       const order = shopifyOrder({ customer: 1, session: 'of-a-shop' }, [LINE]);
       await deliver(app, order);
-      await new ShopEraser(store, new Pending(store)).erase();
+      await eraseShop(store, new Pending(store));
       t.match((await deliver(app, order)).json, { recorded: 0, reason: 'erased' });
       t.match((await deliver(app, { ...order, id: order.id + 1 })).json, { recorded: 1 });
     },

@@ -7,8 +7,8 @@ import t, { type Test } from 'tap';
 import { untilOf } from '../../src/clickhouse/erased-rows.js';
 import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
+import { eraseShop } from '../../src/extras/privacy/erase-shop.js';
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
-import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
 import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
@@ -53,8 +53,12 @@ async function open(t: Test, prefix: string) {
   const { store, eraser, pending } = server;
   const onError = (error: Error) => t.fail(error.message);
   const worker = new ComplianceWorker({
-    ...{ store, compliance, eraser, onError, onUnconfirmed: () => {} },
-    shopEraser: new ShopEraser(store, pending),
+    store,
+    compliance,
+    eraser,
+    pending,
+    onError,
+    onUnconfirmed: () => {},
   });
   let deliveries = 0;
   const take = (request: ComplianceRequest) => compliance.take(`delivery ${++deliveries}`, request);
@@ -236,7 +240,7 @@ t.test("every step of a shop's erasure is bounded, and no visitor's key is left"
   }
   await filling.exec();
 
-  const commands = await asked(t, server, () => new ShopEraser(server.store, server.pending).erase());
+  const commands = await asked(t, server, () => eraseShop(server.store, server.pending));
   const left = (await allKeys(redis, 'bounded')).filter((key) => /\}:(v|p)/.test(key));
   t.same(left, []);
 
@@ -273,7 +277,7 @@ t.test(
       const resumed = (async () => {
         while (isResumed && !isOver) await server.resume.run();
       })();
-      await new ShopEraser(server.store, server.pending).erase();
+      await eraseShop(server.store, server.pending);
       isOver = true;
       await resumed;
       t.same(await client.hkeys(keys.erasures), [EVERY_PROFILE], prefix);
@@ -367,7 +371,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('an export leaves out rows that a queued erasure of the shop covers', async (t) => {
     const { server, other } = await open(t);
-    await new ShopEraser(other.store, other.pending).erase();
+    await eraseShop(other.store, other.pending);
     await visit(server, { sessionId: 's' });
     const queued: boolean[] = [];
     const exporter = exporterOf(server, async (_table, { erased }) => {

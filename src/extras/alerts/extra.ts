@@ -34,7 +34,12 @@ function openProducts(
   const { config, store, wishlists, identity, appends, onFailed, onClose, timing } = core;
   const shopCurrency = config.SHOP_CURRENCY || null;
   const products = new Products({
-    ...{ store, wishlists, subscribers, shopCurrency, ...reported, scanMs: timing.productScanMs },
+    store,
+    wishlists,
+    subscribers,
+    shopCurrency,
+    ...reported,
+    scanMs: timing.productScanMs,
     presentOf: (profileId) => identity.locator.presentOf(profileId),
     // A product has no profile, so its row goes to the stream of the first bucket.
     record: (product, version) =>

@@ -46,7 +46,9 @@ export class ReceiversPage {
 
 function describe({ id, url, types, isEnabled, disabledWhy }: Receiver, status: QueueStatus): object {
   return {
-    ...{ id, host: new URL(url).host, types },
+    id,
+    host: new URL(url).host,
+    types,
     state: isEnabled ? 'on' : disabledWhy === undefined ? 'paused' : 'disabled',
     why: disabledWhy ?? null,
     delivered: status.inHour.delivered,

@@ -64,8 +64,14 @@ type StoredRow = ImportRow & { readonly visitor: string; readonly field: string 
  */
 export async function importWishlists(input: Input, spec: ImportSpec): Promise<ImportCounts> {
   const counts: ImportCounts = {
-    ...{ rows: 0, new: 0, there: 0, again: 0, gone: 0 },
-    ...{ repeated: 0, leftOut: 0, visitors: 0 },
+    rows: 0,
+    new: 0,
+    there: 0,
+    again: 0,
+    gone: 0,
+    repeated: 0,
+    leftOut: 0,
+    visitors: 0,
   };
   const spool = new Spool();
   try {

@@ -134,8 +134,14 @@ function wholeOf(value: unknown): unknown {
 }
 
 const TRUTHS: Readonly<Record<string, boolean>> = {
-  ...{ true: true, yes: true, y: true, '1': true },
-  ...{ false: false, no: false, n: false, '0': false },
+  true: true,
+  yes: true,
+  y: true,
+  '1': true,
+  false: false,
+  no: false,
+  n: false,
+  '0': false,
 };
 
 function truthOf(value: unknown): unknown {

@@ -14,7 +14,10 @@ export const popularWith =
       const clickhouse = new FollowingClient(clickhouseUrl, config.CLICKHOUSE_DATABASE);
       onClose(() => clickhouse.close());
       const popular = new Popular({
-        ...{ clickhouse, looks, log, onFailed: failureCounter(registry) },
+        clickhouse,
+        looks,
+        log,
+        onFailed: failureCounter(registry),
         counting: { from: config.POPULAR_FROM, days: config.GUEST_RETENTION_DAYS },
       });
       showAge(registry, () => popular.ageS);

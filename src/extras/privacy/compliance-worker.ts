@@ -8,6 +8,7 @@ import { type Backoff, backoffMs } from '../../backoff.js';
 import { findErasures } from '../../flush/erasures.js';
 import { EVERY_PROFILE, identityName } from '../../identity-rules.js';
 import type { Eraser } from '../../profiles/eraser.js';
+import type { Pending } from '../../profiles/pending.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
 import {
@@ -17,7 +18,7 @@ import {
   isUnconfirmed,
   type OpenRequest,
 } from './compliance.js';
-import type { ShopEraser } from './shop-eraser.js';
+import { eraseShop } from './erase-shop.js';
 
 const OWN = loadScript('extras/privacy/leaseRequests');
 const OWNED_MS = 30_000;
@@ -41,7 +42,7 @@ export interface ComplianceWorkerParts {
   readonly store: Store;
   readonly compliance: Compliance;
   readonly eraser: Eraser;
-  readonly shopEraser: ShopEraser;
+  readonly pending: Pending;
   /** Called in each run, with the id of a request that waits for the operator. */
   readonly onUnconfirmed: (id: string) => void;
   readonly onError: (error: Error) => void;
@@ -149,10 +150,11 @@ export class ComplianceWorker {
       now &&= await this.parts.compliance.update(now, { ...now.request, profiles: [...profiles] });
     };
     const { kind, customerId, email } = open.request;
-    if (kind === 'shop/redact') await onErasing(await this.parts.shopEraser.erase(() => this.#own()));
+    const { store, pending, eraser } = this.parts;
+    if (kind === 'shop/redact') await onErasing(await eraseShop(store, pending, () => this.#own()));
     else {
-      if (customerId !== null) await this.parts.eraser.erase(identityName('c', customerId), onErasing);
-      if (email !== null) await this.parts.eraser.eraseByEmail(email, onErasing);
+      if (customerId !== null) await eraser.erase(identityName('c', customerId), onErasing);
+      if (email !== null) await eraser.eraseByEmail(email, onErasing);
     }
     return now && { open: now, at: Date.now() };
   }

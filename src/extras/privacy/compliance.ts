@@ -83,9 +83,8 @@ export class Compliance {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
     const { compliance } = this.store.keys;
     const isUpdated =
-      (await changeField(this.store, {
-        ...{ key: compliance, field: open.id, before: open.kept, after: kept },
-      })) === 1;
+      (await changeField(this.store, { key: compliance, field: open.id, before: open.kept, after: kept })) ===
+      1;
     return isUpdated ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
 

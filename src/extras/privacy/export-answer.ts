@@ -29,35 +29,52 @@ const product = { product_id: blankable, variant_id: blankable };
 const pieces = { type: ['integer', 'null'], minimum: 0 } as const;
 
 const eventColumns = {
-  ...{
-    event_id: text,
-    type: word(EVENT_TYPES),
-    occurred_at: time,
-    ...visitor,
-    device: blankable,
-    locale: blankable,
-  },
+  event_id: text,
+  type: word(EVENT_TYPES),
+  occurred_at: time,
+  ...visitor,
+  device: blankable,
+  locale: blankable,
   origin: word(['event', 'item', 'share', 'purchase', 'import']),
-  ...{ ...product, product_handle: blankable, source: blankable, channel: blankable, share_code: blankable },
-  ...{ currency: blankable, inventory_available: { type: ['boolean', 'null'] }, quantity: pieces },
-  ...{ price: decimalTextOrNull, compare_at: decimalTextOrNull },
+  ...product,
+  product_handle: blankable,
+  source: blankable,
+  channel: blankable,
+  share_code: blankable,
+  currency: blankable,
+  inventory_available: { type: ['boolean', 'null'] },
+  quantity: pieces,
+  price: decimalTextOrNull,
+  compare_at: decimalTextOrNull,
   payload: { type: 'string', description: 'The whole payload, as JSON' },
 };
 
 const visitColumns = { occurred_at: time, profile_id: text, product_handle: text, device: blankable };
 
 const purchaseColumns = {
-  ...{ occurred_at: time, updated_at: time, order_id: text, ...visitor, ...product },
+  occurred_at: time,
+  updated_at: time,
+  order_id: text,
+  ...visitor,
+  ...product,
   quantity: { type: 'integer', minimum: 1 },
-  ...{ price: decimalTextOrNull, discount: decimalText },
+  price: decimalTextOrNull,
+  discount: decimalText,
   amount: { ...decimalTextOrNull, description: 'What was paid for the line' },
-  ...{ currency: text, test: boolean, product_handle: blankable },
+  currency: text,
+  test: boolean,
+  product_handle: blankable,
 };
 
 const alertColumns = {
-  ...{ occurred_at: time, type: word(ALERT_TYPES), ...visitor, ...product, product_handle: blankable },
+  occurred_at: time,
+  type: word(ALERT_TYPES),
+  ...visitor,
+  ...product,
+  product_handle: blankable,
   price_before: { ...decimalTextOrNull, description: 'The price when the product was saved' },
-  ...{ price: decimalTextOrNull, currency: blankable },
+  price: decimalTextOrNull,
+  currency: blankable,
 };
 
 const visitorAnswer = answerOf({

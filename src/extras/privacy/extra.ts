@@ -9,7 +9,6 @@ import { ComplianceWorker } from './compliance-worker.js';
 import { exportOperation } from './export-routes.js';
 import { Exporter } from './exporter.js';
 import { complianceMetrics } from './metrics.js';
-import { ShopEraser } from './shop-eraser.js';
 
 export const privacy: Extra = ({
   store,
@@ -26,8 +25,12 @@ export const privacy: Extra = ({
     const onError = (error: Error) => onFailed('request', error);
     const compliance = new Compliance(store, onError);
     const worker = new ComplianceWorker({
-      ...{ store, compliance, eraser, onError, pollMs: timing.compliancePollMs },
-      shopEraser: new ShopEraser(store, pending),
+      store,
+      compliance,
+      eraser,
+      pending,
+      onError,
+      pollMs: timing.compliancePollMs,
       onUnconfirmed: eachOnce((request) =>
         log.warn(
           { request },

@@ -80,7 +80,9 @@ function resolutionOf(
   const { status, why, retryAfterMs } = outcome;
   if (status >= 200 && status < 300) return { outcome: 'done' };
   const retry = (made: number, waitMs: number): Resolution => ({
-    ...{ outcome: 'retry', attempts: made, why },
+    outcome: 'retry',
+    attempts: made,
+    why,
     retryInMs: waitMs * (1 + Math.random() * JITTER),
   });
   if (BUSY.includes(status) && retryAfterMs !== undefined)

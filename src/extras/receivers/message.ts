@@ -46,7 +46,7 @@ function dataOf(line: Line, occurredAt: string, profileId: string): object {
   if (line.origin === ALERT) return { ...visitor, ...payload };
   if (line.origin === LINE_OF_ORDER) return { ...visitor, ...payload, line: undefined, version: undefined };
   const { event_id: eventId, device = '', locale = '' } = line;
-  return { ...{ eventId, occurredAt, ...visitor }, ...{ device, locale, payload } };
+  return { eventId, occurredAt, ...visitor, device, locale, payload };
 }
 
 export function testBody(): string {

@@ -32,7 +32,10 @@ export async function post(
     const target = addresses.parse(url);
     const { request, agent } = target.protocol === 'https:' ? HTTPS : HTTP;
     const sent = request(target, {
-      ...{ method: 'POST', agent, signal, lookup: addresses.guardedLookup },
+      method: 'POST',
+      agent,
+      signal,
+      lookup: addresses.guardedLookup,
       headers: {
         ...headers,
         'content-type': 'application/json',

@@ -39,12 +39,18 @@ const findIssues = issueFinder({
   type: 'object',
   required: ['id', 'url', 'types', 'includePersonal', 'isEnabled', 'createdAt', 'secret', 'previous'],
   properties: {
-    ...{ id: text, url: text, createdAt: text, secret: text, includePersonal: boolean, isEnabled: boolean },
+    id: text,
+    url: text,
+    createdAt: text,
+    secret: text,
+    includePersonal: boolean,
+    isEnabled: boolean,
     types: { type: 'array', items: text },
     previous: {
       type: 'array',
       items: {
-        ...{ type: 'object', required: ['secret', 'until'] },
+        type: 'object',
+        required: ['secret', 'until'],
         properties: { secret: text, until: { type: 'number' } },
       },
     },

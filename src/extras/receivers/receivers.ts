@@ -180,7 +180,12 @@ export class Receivers {
 function describe(receiver: Receiver, status?: QueueStatus): object {
   const { id, url, types, includePersonal, isEnabled, createdAt } = receiver;
   return {
-    ...{ id, url, types, includePersonal, isEnabled, createdAt },
+    id,
+    url,
+    types,
+    includePersonal,
+    isEnabled,
+    createdAt,
     pending: status?.pending ?? 0,
     lastSuccessAt: timeOf(status?.lastSuccessAt),
     lastFailureAt: timeOf(status?.lastFailureAt),

@@ -26,14 +26,19 @@ const WITH_BODY = { accessGroup: 'administration', maxBody: MAX_BODY } as const;
 const headers = [IDEMPOTENCY_KEY];
 
 const doc = (id: string, summary: string, answer: object, body?: OperationDoc['body']): OperationDoc => ({
-  ...{ id, tag: 'Receivers', summary, answer },
+  id,
+  tag: 'Receivers',
+  summary,
+  answer,
   ...(body ? { body } : {}),
 });
 
 export function receiverOperations(receivers: Receivers, requests: RequestStore): Operation[] {
   return [
     {
-      ...{ method: 'get', path: ALL, ...WITHOUT_BODY },
+      method: 'get',
+      path: ALL,
+      ...WITHOUT_BODY,
       doc: doc('listReceivers', 'Lists receivers, oldest first', receiverListAnswer),
       async handle() {
         const all = (await receivers.list()).map((one) => receivers.describe(one));
@@ -41,9 +46,13 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       },
     },
     operation({
-      ...{ method: 'post', path: ALL, ...WITH_BODY, headers },
+      method: 'post',
+      path: ALL,
+      ...WITH_BODY,
+      headers,
       doc: doc('addReceiver', 'Makes a receiver; only this answer shows its secret', createdReceiverAnswer, {
-        ...{ schema: receiverBody, example: EXAMPLE },
+        schema: receiverBody,
+        example: EXAMPLE,
       }),
       read: (body) => readReceiver(body, receivers.addresses),
       handle(input, request) {
@@ -53,14 +62,18 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       },
     }),
     {
-      ...{ method: 'get', path: ONE, ...WITHOUT_BODY },
+      method: 'get',
+      path: ONE,
+      ...WITHOUT_BODY,
       doc: doc('getReceiver', 'Reads a receiver and its status', receiverAnswer),
       async handle(_, { parameter }) {
         return JSON.stringify(await receivers.describe(await receivers.get(parameter)));
       },
     },
     operation({
-      ...{ method: 'patch', path: ONE, ...WITH_BODY },
+      method: 'patch',
+      path: ONE,
+      ...WITH_BODY,
       doc: doc(
         'changeReceiver',
         'Changes, pauses or resumes a receiver; only this answer shows a new secret',
@@ -74,7 +87,10 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       },
     }),
     {
-      ...{ method: 'delete', path: ONE, ...WITHOUT_BODY, headers },
+      method: 'delete',
+      path: ONE,
+      ...WITHOUT_BODY,
+      headers,
       doc: doc('removeReceiver', 'Removes a receiver and its waiting deliveries', deletedAnswer),
       handle(_, request) {
         const { parameter: input } = request;
@@ -85,7 +101,10 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       },
     },
     {
-      ...{ method: 'post', path: '/receivers/:id/test', ...WITHOUT_BODY, headers },
+      method: 'post',
+      path: '/receivers/:id/test',
+      ...WITHOUT_BODY,
+      headers,
       doc: doc(
         'testReceiver',
         'Sends a delivery of type `test`, and answers with the response; it counts in no status',

@@ -31,7 +31,8 @@ export const receiverBody = {
 export const receiverChangeBody = {
   type: 'object',
   properties: {
-    ...{ url, types },
+    url,
+    types,
     isEnabled: { ...boolean, description: 'While it is false deliveries wait' },
     rotateSecret: { ...boolean, description: 'Makes a new secret; the old one signs beside it for 24 h' },
   },

@@ -27,25 +27,38 @@ const dataOf = (fields: Record<string, object>) => ({
 });
 
 const event = dataOf({
-  ...{ eventId: text, occurredAt: time, ...visitor, device: text, locale: text },
+  eventId: text,
+  occurredAt: time,
+  ...visitor,
+  device: text,
+  locale: text,
   payload: { type: 'object', additionalProperties: true },
 });
 
 const purchase = dataOf({
   occurredAt: time,
   updatedAt: { ...time, description: "The order's: its newest statement counts" },
-  ...{ orderId: text, ...visitor, productId: id },
+  orderId: text,
+  ...visitor,
+  productId: id,
   variantId: { ...id, description: 'Empty if the line has none' },
   quantity: { type: 'integer', minimum: 0, description: '0: the line was cancelled' },
-  ...{ price: decimalTextOrNull, discount: decimalText },
+  price: decimalTextOrNull,
+  discount: decimalText,
   amount: { ...decimalTextOrNull, description: 'Price paid for the line' },
-  ...{ currency: text, test: boolean },
+  currency: text,
+  test: boolean,
 });
 
 const alert = dataOf({
-  ...{ ...visitor, productId: id, variantId: idOrNull, productHandle: text, productTitle: text },
+  ...visitor,
+  productId: id,
+  variantId: idOrNull,
+  productHandle: text,
+  productTitle: text,
   priceBefore: { ...decimalText, description: 'The price when the product was saved' },
-  ...{ price: decimalText, currencyCode: textOrNull },
+  price: decimalText,
+  currencyCode: textOrNull,
 });
 
 const HEADERS = {
@@ -55,13 +68,18 @@ const HEADERS = {
     '`v1,` and the base64 HMAC-SHA256 of id, timestamp and body; several are separated by spaces',
 };
 const parameters = Object.entries(HEADERS).map(([name, description]) => ({
-  ...{ name, in: 'header', required: true, description, schema: text },
+  name,
+  in: 'header',
+  required: true,
+  description,
+  schema: text,
 }));
 const FAILED = { description: 'Failed: it is sent again later' };
 const responses = {
   '2XX': { description: 'Received' },
   '410': { description: 'No longer wanted: the receiver is disabled' },
-  ...{ '4XX': FAILED, '5XX': FAILED },
+  '4XX': FAILED,
+  '5XX': FAILED,
 };
 
 function webhook(operationId: string, summary: string, types: readonly string[], data: object): object {

@@ -8,7 +8,10 @@ import { sharePageOperation } from './share-page/routes.js';
 export const storefront: Extra = ({ config }) => ({
   plug({ wishlist, opens }) {
     const sharePage = sharePageOperation({
-      ...{ shares: wishlist.shares, items: wishlist.items, opens, pageUrl: config.SHARE_PAGE_URL },
+      shares: wishlist.shares,
+      items: wishlist.items,
+      opens,
+      pageUrl: config.SHARE_PAGE_URL,
       shop: {
         ...imageRuleOf(config),
         name: config.SHOP_NAME,

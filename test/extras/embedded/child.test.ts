@@ -134,7 +134,8 @@ t.test(
     const child = await startChild({
       name: 'thing',
       command: () => ({ file: process.execPath, args: ['-e', script] }),
-      ...{ ready: readyOverIpc, ipc: true },
+      ready: readyOverIpc,
+      ipc: true,
       onState: (state) => void (state.state === 'died' && reasons.push(state.reason)),
     });
     await until('it has ended', () => reasons.length > 0);

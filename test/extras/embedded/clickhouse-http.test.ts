@@ -174,6 +174,9 @@ t.test('every ClickHouse answer has the headers that clients read', async (t) =>
 
 t.test('an unsupported request is refused with a reason, never half done', async (t) => {
   t.match(await post({ decompress: '1' }, 'SELECT 1'), { status: 501, text: /\(NOT_IMPLEMENTED\)/ });
+  t.match(await post({ compress: '1' }, 'SELECT 1'), { status: 501, text: /compress=1/ });
+  const later = { client_protocol_version: '54460', default_format: 'Native' };
+  t.match(await post(later, 'SELECT 1'), { status: 501, text: /client_protocol_version/ });
   t.match(await post({ role: 'r' }, 'SELECT 1'), { status: 501 });
   const form = new FormData();
   form.set('query', 'SELECT 1');

@@ -49,20 +49,26 @@ export const TOOLS: readonly ToolRequest[] = [
   {
     tool: 'clickhouse-jdbc 0.4 to 0.7',
     params: parameters(
-      'compress=1&max_execution_time=30&max_result_rows=2000&result_overflow_mode=break&extremes=0',
+      'max_execution_time=30&max_result_rows=2000&result_overflow_mode=break&extremes=0',
       'query_id=b1f0&session_id=s-1&session_check=0&session_timeout=30',
     ),
     headers: {
-      ...{ 'x-clickhouse-user': 'analyst', ...jdbc, accept: '*/*', ...text },
+      'x-clickhouse-user': 'analyst',
+      ...jdbc,
+      accept: '*/*',
+      ...text,
       'user-agent': 'ClickHouse-JdbcDriver/0.7.2',
     },
     statements: JDBC_STATEMENTS,
   },
   {
     tool: 'clickhouse-jdbc 0.8 and later',
-    params: { compress: '1', query_id: 'b1f1', max_result_rows: '0', wait_end_of_query: '1' },
+    params: { query_id: 'b1f1', max_result_rows: '0', wait_end_of_query: '1' },
     headers: {
-      ...{ ...basic, ...jdbc, 'x-clickhouse-query-id': 'b1f1', 'content-type': 'text/plain' },
+      ...basic,
+      ...jdbc,
+      'x-clickhouse-query-id': 'b1f1',
+      'content-type': 'text/plain',
       'user-agent': 'jdbc-v2/0.9.0 clickhouse-java-v2/0.9.0',
     },
     statements: JDBC_STATEMENTS,
@@ -82,19 +88,6 @@ export const TOOLS: readonly ToolRequest[] = [
     ),
     headers: { ...basic, ...text, 'accept-encoding': 'lz4,zstd,br,gzip' },
     statements: CONNECT_STATEMENTS,
-  },
-  {
-    tool: 'clickhouse-go over HTTP',
-    params: parameters(
-      'client_protocol_version=54460&database=shop&default_format=Native&enable_http_compression=1&max_execution_time=65',
-    ),
-    headers: { ...basic, 'accept-encoding': 'gzip', 'user-agent': 'grafana/12.0.0 clickhouse-go/2.40.0' },
-    statements: [
-      'SELECT displayName(), version(), revision(), timezone()',
-      'SELECT 1',
-      'SELECT name, type, position FROM system.columns LIMIT 5',
-      'SELECT * FROM shop.shown',
-    ],
   },
   {
     tool: "Grafana's plugin of Altinity",

@@ -81,7 +81,9 @@ export async function readReport(
   const neverBought = await ask(statementOf(NEVER_BOUGHT, wishDays, timeZone));
   const wished = products.map((row) => productIn(row, 'wishers', Number(row['change'])));
   return {
-    ...{ days, before, wishDays },
+    days,
+    before,
+    wishDays,
     figures: [...figuresOf(perDay, days.from), ...revenueOf(revenue, days.from)],
     mostWished: wished.slice(0, MOST_WISHED),
     rising: wished

@@ -74,7 +74,9 @@ export class VisitorsPage {
     if (this.#isTooOften(name, Date.now()))
       return [
         429,
-        { error: `These are more than ${REQUESTS_A_MINUTE} requests in a minute. Try again in the next one.` },
+        {
+          error: `These are more than ${REQUESTS_A_MINUTE} requests in a minute. Try again in the next one.`,
+        },
       ];
     if (this.#underWay === MAX_CONCURRENT)
       return [429, { error: 'Many visitors are being read. Try again in some seconds.' }];

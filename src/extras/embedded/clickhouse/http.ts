@@ -1,5 +1,5 @@
-// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http), without compressed requests, external
-// tables in forms, roles, and sessions of several requests.
+// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http), without ClickHouse's own compression, later
+// versions of the format Native, external tables in forms, roles, and sessions of several requests.
 //
 // The analyst needs no password, so pages of other origins are refused, by Sec-Fetch-Site, Origin and Host.
 
@@ -11,9 +11,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { ClickHouseEngine, Result } from './engine.js';
 import { ClickHouseError } from './errors.js';
-import { frame, framed } from './frames.js';
-import { laterNative } from './native.js';
-import { isFramed, type Request, readRequest } from './request.js';
+import { type Request, readRequest } from './request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
@@ -79,9 +77,8 @@ export async function createHandler(
     });
     const disconnect = () => setTimeout(() => res.destroy(), DISCONNECT_MS).unref();
     ends.addEventListener('abort', disconnect);
-    const written = request.laterNative && format === 'Native' ? laterNative(rows) : rows;
-    const chunks = withException(written, tag, (error) => textOf(errorOf(error)));
-    const body = Readable.from(request.framed ? framed(chunks) : chunks, { objectMode: false });
+    const chunks = withException(rows, tag, (error) => textOf(errorOf(error)));
+    const body = Readable.from(chunks, { objectMode: false });
     try {
       await (request.gzip ? pipeline(body, createGzip(), res) : pipeline(body, res));
     } finally {
@@ -89,22 +86,18 @@ export async function createHandler(
     }
   };
 
-  const fail = (req: IncomingMessage, res: ServerResponse, error: ClickHouseError): void => {
-    const text = Buffer.from(textOf(error));
-    respond(res, error.status, isFramed(req) ? frame(text) : text, {
-      'X-ClickHouse-Exception-Code': String(error.code),
-    });
-  };
+  const fail = (res: ServerResponse, error: ClickHouseError): void =>
+    respond(res, error.status, textOf(error), { 'X-ClickHouse-Exception-Code': String(error.code) });
 
   return (req, res) => {
     handle(req, res).catch((error) => {
       if (res.headersSent) res.destroy();
-      else fail(req, res, ClickHouseError.from(error));
+      else fail(res, ClickHouseError.from(error));
     });
   };
 }
 
-function respond(res: ServerResponse, status: number, body: string | Buffer, headers = {}): void {
+function respond(res: ServerResponse, status: number, body: string, headers = {}): void {
   res.writeHead(status, { ...HEADERS, ...headers }).end(body);
 }
 

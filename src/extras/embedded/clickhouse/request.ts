@@ -5,7 +5,6 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Query } from './engine.js';
 import { ClickHouseError } from './errors.js';
-import { readsLaterNative } from './native.js';
 import { readStatement } from './statement.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './users.js';
 
@@ -13,6 +12,9 @@ import { mayAnalystSet, roleOf, type User, userOf } from './users.js';
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';
+
+/** From this client_protocol_version on, a client expects blocks of Native as chDB doesn't write them. */
+const LATER_NATIVE = 54_454;
 
 const NOT_SETTINGS = new Set([
   '',
@@ -38,8 +40,6 @@ const NOT_SETTINGS = new Set([
 
 export interface Request extends Query {
   readonly queryId: string | undefined;
-  readonly framed: boolean;
-  readonly laterNative: boolean;
   readonly gzip: boolean;
 }
 
@@ -72,17 +72,11 @@ export async function readRequest(req: IncomingMessage, url: URL, servicePasswor
     statement,
     format: header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT,
     queryId: given.get('query_id') ?? header('x-clickhouse-query-id'),
-    framed: isFramed(req),
-    laterNative: readsLaterNative(given.get('client_protocol_version')),
     gzip:
       !statement.isInsert &&
       given.get('enable_http_compression') === '1' &&
       /\bgzip\b/.test(header('accept-encoding') ?? ''),
   };
-}
-
-export function isFramed({ url = '' }: IncomingMessage): boolean {
-  return /[?&]compress=1(&|$)/.test(url);
 }
 
 function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassword: string): User {
@@ -106,6 +100,9 @@ function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   const lacks = (what: string) =>
     ClickHouseError.of('NOT_IMPLEMENTED', `${what} is not supported by the embedded ClickHouse.`);
   if (given.get('decompress') === '1') throw lacks("ClickHouse's own compression of a request (decompress)");
+  if (given.get('compress') === '1') throw lacks("ClickHouse's own compression (compress=1)");
+  if (Number(given.get('client_protocol_version')) >= LATER_NATIVE)
+    throw lacks(`A client_protocol_version of ${LATER_NATIVE} or later`);
   if (contentType.startsWith('multipart/form-data')) throw lacks('External data in a form');
   if (given.has('role')) throw lacks('role');
 }

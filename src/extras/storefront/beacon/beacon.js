@@ -179,7 +179,7 @@
 
   // The page of the last visit. `navigation` tells two views of one address apart; older browsers lack it.
   let viewed;
-  const view = () => location.href + ((window.navigation && navigation.currentEntry) || {}).id;
+  const view = () => location.href + Object(Object(window.navigation).currentEntry).id;
 
   const api = {
     visit(handle) {

@@ -164,10 +164,15 @@ function learnFrom(products, answers) {
     const currency = found.currencyCode || found.currency;
     const { price = '0.00', compareAt } = found;
     return learntOf({
-      ...{ productId, productHandle, variantId, productTitle, image },
+      productId,
+      productHandle,
+      variantId,
+      productTitle,
+      image,
       price: kit.decimal(price, currency),
       compareAt: kit.decimal(compareAt, currency),
-      ...{ inventoryAvailable: available, currencyCode: currency },
+      inventoryAvailable: available,
+      currencyCode: currency,
     });
   });
 }
