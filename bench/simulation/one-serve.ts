@@ -1,47 +1,56 @@
-// One `serve` with its real batcher in a virtual loop, before masters that are functions of time: no network, no
-// sockets, no other processes. What a request and a call cost in CPU is the caller's.
+// One `serve` in virtual time: the program's batcher, before masters that are functions of time. There is no network,
+// no HTTP and no other process; the caller says what requests and calls cost.
 
 import { ServiceError } from '../../src/errors.js';
-import type { ScriptCall } from '../../src/redis/script-call.js';
 import { Batcher } from '../../src/redis/batcher.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { ownLocation } from '../../src/redis/location.js';
+import type { ScriptCall } from '../../src/redis/script-call.js';
 import type { Sender } from '../../src/redis/sender.js';
-import { visitFormat, type VisitAnswer, type VisitEntry } from '../../src/visits/visit-batch.js';
+import { type VisitAnswer, type VisitEntry, visitFormat } from '../../src/visits/visit-batch.js';
 import { createRandom } from '../demo/random.js';
 import { percentile } from '../statistics.js';
 import { VirtualLoop } from './virtual-loop.js';
 
-/** CPU in µs: each call of the script costs the same again, whatever its size. */
+/** µs of CPU. */
+export interface CallPrice {
+  readonly call: number;
+  readonly visit: number;
+}
+
 export interface Prices {
-  readonly serve: { readonly request: number; readonly call: number; readonly visit: number };
-  readonly redis: { readonly call: number; readonly visit: number };
+  readonly serve: CallPrice & { readonly request: number };
+  readonly redis: CallPrice;
 }
 
 export interface Scenario {
   readonly masters: number;
   /** Requests of this process. */
   readonly perSecond: number;
-  /** Part of the requests that read a count; all others are visits. */
+  /** Part of the requests that read a count; the others are visits. */
   readonly reads: number;
   readonly seconds: number;
   readonly prices: Prices;
-  /** False for the batcher without gaps between its calls. */
+  /** False simulates a batcher whose visits never wait. */
   readonly mayWait: boolean;
-  /** Milliseconds of virtual time in which the first master does not answer. */
-  readonly loss?: { readonly from: number; readonly to: number };
+  /** Milliseconds of virtual time between which a master is away. */
+  readonly loss?: readonly [from: number, to: number];
 }
 
 export interface Outcome {
   readonly perCall: number;
+  /** To one master. */
   readonly callsPerSecond: number;
-  /** Milliseconds from a request's arrival until its answer. */
+  /** From a request's arrival until its answer. */
   readonly visitMs: Times;
   readonly readMs: Times;
-  /** Part of a core that this process keeps busy, and its part of each master's core. */
-  readonly serveBusy: number;
-  readonly redisBusy: number;
+  /** Of one core: this process, and what it alone asks of a master. */
+  readonly serveCpu: number;
+  readonly masterCpu: number;
   readonly refused: number;
   readonly mostPending: number;
+  /** Visits and calls to the lost master that it has answered when it was back. */
+  readonly after: { readonly visits: number; readonly calls: number };
 }
 
 interface Times {
@@ -49,48 +58,57 @@ interface Times {
   readonly p99: number;
 }
 
-/** Between two machines of a data centre. */
+/** Between machines of a data centre. */
 const ROUND_TRIP_MS = 0.3;
 const TIMEOUT_MS = 500;
 const MAX_PENDING = 20_000;
+const BUCKETS = 16_384;
 const LOST = 0;
 
+const keys = createKeys('wm');
+const FORMAT = visitFormat({ keys, maxProducts: 1_000, guestsS: 0 });
+
 export async function simulate(scenario: Scenario): Promise<Outcome> {
-  const { masters, perSecond, reads, seconds, prices, mayWait, loss } = scenario;
+  const { masters, perSecond, reads, seconds, prices, mayWait, loss = [0, 0] } = scenario;
   const loop = new VirtualLoop();
   const random = createRandom(1);
   const took = { visit: [] as number[], read: [] as number[] };
+  const after = { visits: 0, calls: 0 };
   let [calls, sent, refused, mostPending] = [0, 0, 0, 0];
-  const isLost = (master: number) =>
-    loss !== undefined && master === LOST && loop.now >= loss.from && loop.now < loss.to;
+  const masterOf = (tag: string) => Number(tag) % masters;
+  const [from, to] = loss;
+  const isAway = (master: number) => master === LOST && loop.now >= from && loop.now < to;
   const freeAt = new Array<number>(masters).fill(0);
-  let batch: readonly VisitEntry[] = [];
+  const receive = (master: number, size: number) => {
+    const begins = Math.max(loop.now + ROUND_TRIP_MS / 2, freeAt[master] as number);
+    const ends = begins + (prices.redis.call + size * prices.redis.visit) / 1_000;
+    freeAt[master] = ends;
+    return ends + ROUND_TRIP_MS / 2;
+  };
 
+  let batch: readonly VisitEntry[] = [];
   const send = (_: ScriptCall, deadline: number) => {
-    const master = Number(batch[0]?.profileId);
+    const master = masterOf(batch[0]?.profileId ?? '');
     const size = batch.length;
     calls++;
     sent += size;
     loop.spend((prices.serve.call + size * prices.serve.visit) / 1_000);
     return new Promise((resolve, reject) => {
-      const arrive = () => {
-        // Sender waits for a master that is away, until the deadline.
-        if (isLost(master)) {
-          const at = Math.min(deadline, loss?.to ?? deadline);
-          const isOver = at === deadline;
-          loop.onSocket(at, isOver ? () => reject(new ServiceError('unavailable')) : arrive);
-          return;
-        }
-        const begins = Math.max(loop.now + ROUND_TRIP_MS / 2, freeAt[master] as number);
-        freeAt[master] = begins + (prices.redis.call + size * prices.redis.visit) / 1_000;
-        loop.onSocket((freeAt[master] as number) + ROUND_TRIP_MS / 2, () => resolve([]));
-      };
-      arrive();
+      const answer = () => loop.onSocket(receive(master, size), () => resolve([]));
+      if (!isAway(master)) return answer();
+      // As RedisHealth.untilUp does.
+      const isOver = loop.now - from > TIMEOUT_MS;
+      if (isOver || deadline < to) {
+        const refuse = () => reject(new ServiceError('unavailable'));
+        return loop.onSocket(isOver ? loop.now : deadline, refuse);
+      }
+      after.visits += size;
+      after.calls++;
+      loop.onSocket(to, answer);
     });
   };
-  const keys = createKeys('wm');
   const format = {
-    ...visitFormat({ keys, maxProducts: 1_000, guestsS: 0 }),
+    ...FORMAT,
     ...(mayWait ? {} : { mayWait: () => false }),
     tag: ({ profileId }: VisitEntry) => profileId,
     encode: (entries: readonly VisitEntry[]) => {
@@ -102,8 +120,7 @@ export async function simulate(scenario: Scenario): Promise<Outcome> {
     sender: { send } as unknown as Sender,
     health: {
       isCircuitOpen: false,
-      // As of a master whose connection is closed.
-      addressOf: (tag) => (isLost(Number(tag)) ? undefined : `node:${tag}`),
+      addressOf: (tag) => (isAway(masterOf(tag)) ? undefined : `node:${masterOf(tag)}`),
       refreshSlots: () => {},
     },
     senderChannelKey: keys.senderChannel,
@@ -114,28 +131,29 @@ export async function simulate(scenario: Scenario): Promise<Outcome> {
   });
 
   const end = seconds * 1_000;
+  const arriveAt = (at: number) => {
+    if (at < end) loop.onSocket(at, () => arrive(at));
+  };
   const arrive = (at: number) => {
-    const kind = random.chance(reads) ? 'read' : 'visit';
-    const profileId = String(Math.floor(random.next() * masters));
     loop.spend(prices.serve.request / 1_000);
-    const entry = { kind, handle: 'x', device: null, profileId, session: '', linkId: '' } as never;
-    batcher.run(entry).then(
+    const kind = random.chance(reads) ? 'read' : 'visit';
+    const location = ownLocation(String(Math.floor(random.next() * BUCKETS)));
+    batcher.run({ ...location, kind, handle: 'x', device: null }).then(
       () => took[kind].push(loop.now - at),
       () => refused++,
     );
     mostPending = Math.max(mostPending, batcher.pending);
-    const next = at + (-Math.log(1 - random.next()) * 1_000) / perSecond;
-    if (next < end) loop.onSocket(next, () => arrive(next));
+    arriveAt(at - (Math.log(1 - random.next()) * 1_000) / perSecond);
   };
-  loop.onSocket(0, () => arrive(0));
-  await loop.run(end);
+  arriveAt(0);
+  await loop.run();
   return {
     perCall: sent / calls,
-    callsPerSecond: calls / seconds,
+    callsPerSecond: calls / seconds / masters,
     ...{ visitMs: timesOf(took.visit), readMs: timesOf(took.read) },
-    serveBusy: loop.busyMs / end,
-    redisBusy: (calls * prices.redis.call + sent * prices.redis.visit) / 1_000 / end / masters,
-    ...{ refused, mostPending },
+    serveCpu: loop.busyMs / end,
+    masterCpu: (calls * prices.redis.call + sent * prices.redis.visit) / 1_000 / end / masters,
+    ...{ refused, mostPending, after },
   };
 }
 

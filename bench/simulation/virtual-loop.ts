@@ -32,12 +32,12 @@ export class VirtualLoop {
     insert(this.#sockets, { at, run });
   }
 
-  /** Runs until `end`, or until there is nothing to do. */
-  async run(end: number): Promise<void> {
+  /** Runs until there is nothing to do. */
+  async run(): Promise<void> {
     const restore = this.#takeOver();
     try {
-      await drain();
-      while (this.#now < end) {
+      for (;;) {
+        await drain();
         await this.#runDue(this.#timers);
         await this.#runDue(this.#sockets);
         const immediates = this.#immediates;
@@ -47,8 +47,9 @@ export class VirtualLoop {
           await drain();
         }
         if (this.#immediates.length > 0) continue;
-        const next = Math.min(this.#timers[0]?.at ?? end, this.#sockets[0]?.at ?? end);
-        this.#now = Math.max(this.#now, next);
+        const next = [...this.#timers.slice(0, 1), ...this.#sockets.slice(0, 1)].map(({ at }) => at);
+        if (next.length === 0) return;
+        this.#now = Math.max(this.#now, Math.min(...next));
       }
     } finally {
       restore();
