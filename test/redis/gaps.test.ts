@@ -163,7 +163,7 @@ for (const [title, isCluster] of [
     t.same(namesOf(world), [['visit0'], ['visit0.1'], ['visit0.2']]);
     t.same(
       world.calls.map(({ at }) => at),
-      [0, 2, 4],
+      [0, 0.1, 0.2],
     );
   });
 
