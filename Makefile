@@ -25,7 +25,7 @@ FAST_TESTS := dist/test/{config,docs,errors,package,tick}.test.js dist/test/{eve
 	dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,routes,validation,visits}.test.js
 
-.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare soak build package release clean \
+.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare bench-masters soak build package release clean \
 	check-style check-imports check-core check-exports check-openapi check-node redis chromium nginx deploy-programs zookeeper wrk webdis nginx-lua
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo 'Measure it'
 	@echo '  make bench          speed and size next to other software, 15 minutes; QUICK=1 for three; see bench/README.md'
 	@echo '  make bench-compare BASE=<commit>'
+	@echo '  make bench-masters  what a visit costs with many masters, in a minute'
 	@echo 'Ship it'
 	@echo '  make package        what runs in production, as dist/wishmeter-<version>.tgz for npm'
 	@echo '                      OLD_GLIBC=1: for systems before Debian 13 and Ubuntu 24.04, in dist/old-glibc'
@@ -116,6 +117,9 @@ bench: build redis wrk webdis nginx-lua
 
 bench-compare: build redis wrk
 	@exec node dist/bench/compare.js "$(BASE)"
+
+bench-masters: build redis
+	@exec node dist/bench/masters.js
 
 soak: build redis
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" CLUSTER="$(CLUSTER)" exec node dist/test/faults/soak.js

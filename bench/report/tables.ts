@@ -156,7 +156,8 @@ function disturbed({ groups = {}, growth }: Results): string {
   );
 }
 
-function table(head: Row, rows: readonly Row[], right: readonly number[]): string {
+/** @param right columns of numbers; all but the first if absent */
+export function table(head: Row, rows: readonly Row[], right = [...head.keys()].slice(1)): string {
   if (rows.length === 0) return '';
   const line = (cells: Row) => `| ${cells.join(' | ')} |`;
   const rule = head.map((_, column) => (right.includes(column) ? '--:' : ':--'));

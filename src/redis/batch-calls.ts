@@ -21,6 +21,8 @@ export interface BatchFormat<Op, Answer> {
   /** A batch may mix tags of one node. */
   readonly mixesTags: boolean;
   writes(op: Op): boolean;
+  /** True if nobody notices some milliseconds, in which others may join the call. Absent if none may. */
+  mayWait?(op: Op): boolean;
   /** Approximate number of characters; absent if they are few. */
   size?(op: Op): number;
   /** Adds arguments, and keys unless `mixesTags`, after the batcher's key and three arguments. */

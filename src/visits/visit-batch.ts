@@ -49,6 +49,7 @@ export function visitFormat(spec: VisitFormatSpec): BatchFormat<VisitEntry, Visi
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
     writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
+    mayWait: ({ kind }) => kind === 'visit',
     encode(entries, call, address) {
       kept.forgetOld(performance.now());
       let lines = '';
