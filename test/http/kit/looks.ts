@@ -9,6 +9,7 @@ import {
   faultsOf,
   fill,
   heartTag,
+  kitTag,
   openKit,
   press,
   pressed,
@@ -153,6 +154,37 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     await check();
     await clickFirst(/Add to cart/);
     await eventually(t, () => rows(page).count(), 1);
+  });
+
+  await t.test('a picture that is gone leaves a plain area', async (t) => {
+    const page = await openKit(t, fixtures, '/no-picture', '<wishlist-page></wishlist-page>');
+    await page.getByText('Your wishlist is empty').waitFor();
+    const product = { productId: '1', variantId: '11', productHandle: 'shoe-1', productTitle: 'Shoe 1' };
+    const item = { ...product, price: '1.00', image: 'https://picture.invalid/1.jpg' };
+    await app.shop.add({ sessionId: await sessionOf(page) }, item);
+    await page.reload();
+    const picture = page.locator('wishlist-page img[part=picture]:not([src])');
+    t.match(await picture.boundingBox(), { width: 80, height: 80 });
+  });
+
+  await t.test('a list that the service does not answer says so, until it answers', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    let isAway = true;
+    await visitor.context.route(/\/(item|product|share)\//, (route) =>
+      isAway ? route.abort() : route.continue(),
+    );
+    const url = shop.show('/list-away', `<wishlist-page></wishlist-page>${kitTag(fixtures.service)}`);
+    for (const [address, empty] of [
+      [url, 'Your wishlist is empty'],
+      [`${url}?code=0123456789abcdef`, 'This wishlist is empty'],
+    ] as const) {
+      isAway = true;
+      const page = await visitor.open(address);
+      const note = page.locator('wishlist-page [part=empty]');
+      await note.filter({ hasText: 'Something went wrong' }).waitFor();
+      isAway = false;
+      await note.filter({ hasText: empty }).waitFor();
+    }
   });
 
   await t.test('a service that is away for 30 s, and a browser without a connection', async (t) => {

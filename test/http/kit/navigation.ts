@@ -107,6 +107,33 @@ export async function kitNavigation(t: Test, fixtures: BrowserFixtures): Promise
       await app.shop.erase({ customerId: '7' });
     });
 
+  await t.test('a router that keeps the element: the list follows the `code` in the address', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    const page = await visitor.open(
+      shop.show('/kept', `${heartTag(2)}<wishlist-page></wishlist-page>${kitTag(service)}`),
+    );
+    await becomes(page, '', 2);
+    await press(page, 2);
+    await rows(page).filter({ hasText: 'Shoe 2' }).waitFor();
+    const friend = { sessionId: 's-friend-of-kept' };
+    const product = { productId: '1', variantId: '11', productHandle: 'shoe-1' };
+    await app.shop.add(friend, { ...product, productTitle: 'Shoe 1', price: '49.90', currencyCode: 'EUR' });
+    const { code } = await app.shop.share(friend);
+    const titles = async () => (await rows(page).locator('a').allTextContents()).join();
+    for (const isFriends of [true, false, true]) {
+      await page.evaluate(`history.pushState({}, '', '/kept${isFriends ? `?code=${code}` : ''}')`);
+      await eventually(t, titles, isFriends ? 'Shoe 1' : 'Shoe 2');
+      t.equal(await page.getByText('A friend’s wishlist').isVisible(), isFriends);
+      t.equal(await page.getByRole('button', { name: /Remove/ }).count(), isFriends ? 0 : 1);
+    }
+    await page.goBack();
+    await eventually(t, titles, 'Shoe 2');
+    await page.evaluate(`document.querySelector('wishlist-page').setAttribute('code', '${code}')`);
+    await eventually(t, titles, 'Shoe 1');
+    await page.evaluate("history.pushState({}, '', '/kept?page=2')");
+    t.equal(await titles(), 'Shoe 1', 'an attribute of the shop stands above the address');
+  });
+
   await t.test('the live region and messages survive a page that replaces its body', async (t) => {
     const page = await (await visit(t, fixtures)).open(
       shop.show('/swapped', `<style>div:empty{display:none}</style>${heartTag(1)}${kitTag(service)}`),

@@ -119,6 +119,8 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     const box = (part: string) => rows(friend).first().locator(`[part=${part}]`).boundingBox();
     const [title, price] = [await box('title'), await box('price')];
     t.ok(title && price && price.y - (title.y + title.height) < 8, 'the price is right below the title');
+    const icon = await rows(friend).first().locator('svg').boundingBox();
+    t.equal(icon?.x, title?.x, 'the heart stands below the title');
     t.equal(await friend.getByRole('button', { name: /Remove/ }).count(), 0);
     await friend.getByRole('button', { name: 'Save to my wishlist' }).click();
     const done = friend.getByRole('button', { name: 'Added to the wishlist' });

@@ -61,6 +61,26 @@ export async function kitRecipes(t: Test, fixtures: BrowserFixtures): Promise<vo
     await tab.waitForURL(/wa\.me.*wishlist%2Fshare%2F\w+/);
   });
 
+  await t.test('a router says what a page shows, and follows the links of the list', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const onPage = blockOf('js', 'onPage').replace('export ', '').replace("'/wishlist'", "''");
+    const router = `window.went = []; const router = { push: (to) => went.push(to) };`;
+    const html = `<script>${router}${onPage}${blockOf('js', 'router.push')}
+      onPage({ customer: '', handle: 'shoe-1' });</script><wishlist-page></wishlist-page>${kitTag(service)}`;
+    const page = await visitor.open(shop.show('/router', html));
+    await page.getByText('Your wishlist is empty').waitFor();
+    await eventually(t, () => page.evaluate("wishmeter.count('shoe-1')"), 1);
+    await fill(fixtures, page, [1]);
+    await rows(page).locator('a').click();
+    t.same(await page.evaluate('went'), ['/products/shoe-1?variant=11']);
+    const tab = visitor.context.waitForEvent('page');
+    await rows(page)
+      .locator('a')
+      .click({ modifiers: ['ControlOrMeta'] });
+    await (await tab).close();
+    t.equal(await page.evaluate('went.length'), 1, 'a click that opens a tab does so');
+  });
+
   await t.test('Turbo’s tag stands in the body', async (t) => {
     const html = blockOf('html', '<body>')
       .replaceAll('https://wishmeter.example', service)

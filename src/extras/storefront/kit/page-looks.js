@@ -18,6 +18,7 @@ b{font-weight:600;overflow-wrap:anywhere}
 a{color:inherit}
 .p{display:flex;flex-wrap:wrap;gap:0 var(--g)}
 .a{display:flex;flex-wrap:wrap;align-items:center;gap:var(--g)}
+[part=heart]:first-child,[hidden]+[part=heart]{margin-inline-start:-10px}
 .h{position:absolute;clip-path:inset(50%)}
 input,select{font:inherit;color:inherit;background:none;border:1px solid var(--l);border-radius:var(--r);min-height:44px;padding:0 12px;min-width:0}
 option{background:Canvas;color:CanvasText}

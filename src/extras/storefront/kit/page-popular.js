@@ -15,8 +15,9 @@ wishlist-heart{min-width:var(--wl-size,44px)}
 li{grid-template:auto 1fr auto auto/1fr;border:0;padding:0}
 .i{width:100%;grid-row:auto}`);
 const numberSheet = new CSSStyleSheet();
+// A soft shadow of letters is too thin on a photo: these are laid over one another.
 numberSheet.replaceSync(
-  'span[part=popular]{text-shadow:0 0 2px var(--wl-halo,Canvas),0 0 2px var(--wl-halo,Canvas)}',
+  `span[part=popular]{text-shadow:${Array(6).fill('0 0 2px var(--h)').join()},0 0 5px var(--h)}`,
 );
 const MAX_ASKED = 100;
 

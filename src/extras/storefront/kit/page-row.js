@@ -23,8 +23,11 @@ class Row {
     if (host.hasAttribute('cart')) this.cart = this.add('cart', () => page.cart([item]));
     if (page.isFriend()) this.addHeart();
     else this.add('remove', () => page.remove(item));
-    const picture = { class: 'i', part: 'picture', src: image, alt: image && '', loading: image && 'lazy' };
-    this.element = make('li', {}, make(image ? 'img' : 'span', picture), about, this.prices, this.actions);
+    const looks = { class: 'i', part: 'picture', src: image, alt: image && '', loading: image && 'lazy' };
+    const picture = make(image ? 'img' : 'span', looks);
+    // Without an address, browsers show a plain area in place of their sign for a broken picture.
+    picture.addEventListener('error', () => picture.removeAttribute('src'));
+    this.element = make('li', {}, picture, about, this.prices, this.actions);
     this.paint();
   }
 

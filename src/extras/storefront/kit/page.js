@@ -5,9 +5,9 @@ class ListPage {
   constructor(host) {
     const { make, button, text } = kit;
     this.host = host;
-    const code = new URLSearchParams(location.search).get('code');
-    // Other `code`s in addresses, such as discounts, are shorter.
-    if (/^[\w-]{16,19}$/.test(code) && !host.hasAttribute('code')) host.setAttribute('code', code);
+    // The code that the page's address has, null without one.
+    this.addressCode = null;
+    this.shownCode = null;
     this.now = {};
     this.pages = 1;
     this.rows = new Map();
@@ -43,9 +43,29 @@ class ListPage {
     return this.host.hasAttribute('code');
   }
 
+  /** A router may change the address and keep the element. An attribute that the shop has set stands. */
+  readAddress() {
+    const { host } = this;
+    if (host.getAttribute('code') !== this.addressCode) return;
+    const inAddress = new URLSearchParams(location.search).get('code');
+    // Other `code`s in addresses, such as discounts, are shorter.
+    const code = /^[\w-]{16,19}$/.test(inAddress) ? inAddress : null;
+    if (code === this.addressCode) return;
+    this.addressCode = code;
+    // Each change of the attribute paints again.
+    if (code) host.setAttribute('code', code);
+    else host.removeAttribute('code');
+  }
+
   /** @returns undefined before it was read */
   items() {
     const code = this.host.getAttribute('code');
+    if (code !== this.shownCode) {
+      // It is another list.
+      this.shownCode = code;
+      this.pages = 1;
+      this.paintRows([]);
+    }
     if (code && code !== this.code) this.loadFriend(code);
     return code ? this.friend : kit.items();
   }
@@ -65,6 +85,7 @@ class ListPage {
   async loadFriend(code) {
     this.code = code;
     this.friend = undefined;
+    this.isAway = false;
     await kit.allowed();
     for (let tries = 0; this.code === code; tries++) {
       try {
@@ -83,6 +104,7 @@ class ListPage {
 
   paint() {
     const { host } = this;
+    this.readAddress();
     const why = kit.whyOff();
     const list = why ? [] : this.items();
     const isFriend = this.isFriend();
@@ -93,7 +115,10 @@ class ListPage {
     this.select.value = SORTS.includes(sort) ? sort : 'newest';
     this.sorting.hidden = !host.hasAttribute('sortable') || !list?.[1];
     for (const one of [this.more, this.mine, this.all, this.link]) one.hidden = !list?.[0];
-    if (!list) return;
+    if (!list) {
+      this.note.textContent = !why && isAway ? kit.text(host, 'failed') : '';
+      return;
+    }
     this.known = list;
     const size = (Number(host.getAttribute('page-size')) || 24) * this.pages;
     const shown = this.sorted(list).slice(0, size);
@@ -235,3 +260,9 @@ async function shareLink(element = document, channel = 'Link') {
   await kit.settled();
   return (await kit.ask('share', { channel }, kit.randomId())).json.shareLink;
 }
+
+// `popstate` is silent about pushState; in browsers without the Navigation API wishmeter.login() paints the list.
+const { navigation = window } = window;
+navigation.addEventListener(navigation === window ? 'popstate' : 'currententrychange', () => {
+  for (const host of document.querySelectorAll('wishlist-page')) host.paint();
+});
