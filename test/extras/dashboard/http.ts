@@ -42,20 +42,23 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.equal((await fetch(`${url}/healthz`)).status, 200);
   });
 
-  t.test('its days are those of SHOP_TIMEZONE, also of what no view has by day', async (t) => {
-    const { url, session } = await openDashboard(t, reader, { timeZone: async () => 'Asia/Tokyo' });
-    const headers = { cookie: await session() };
-    const page = await (await fetch(url)).text();
-    t.match(page, /<html [^>]*data-time-zone="Asia\/Tokyo".*Days are those of Asia\/Tokyo/s);
-    for (const { name } of PANELS) {
-      const answer = await fetch(`${url}/panels/${name}?${RANGE}`, { headers });
-      t.equal(answer.status, 200, name);
-      const { sql } = (await answer.json()) as { sql: string };
-      t.notMatch(sql, /toDate\(occurred_at\)|occurred_at (>=|<) (toDate\(|')/, name);
-    }
-  });
+  t.test(
+    "the dashboard's days are those of SHOP_TIMEZONE, also in panels without a view by day",
+    async (t) => {
+      const { url, session } = await openDashboard(t, reader, { timeZone: async () => 'Asia/Tokyo' });
+      const headers = { cookie: await session() };
+      const page = await (await fetch(url)).text();
+      t.match(page, /<html [^>]*data-time-zone="Asia\/Tokyo".*Days are those of Asia\/Tokyo/s);
+      for (const { name } of PANELS) {
+        const answer = await fetch(`${url}/panels/${name}?${RANGE}`, { headers });
+        t.equal(answer.status, 200, name);
+        const { sql } = (await answer.json()) as { sql: string };
+        t.notMatch(sql, /toDate\(occurred_at\)|occurred_at (>=|<) (toDate\(|')/, name);
+      }
+    },
+  );
 
-  t.test('without SHOP_TIMEZONE its days are those of `flush`', async (t) => {
+  t.test("without SHOP_TIMEZONE the dashboard's days are those of `flush`", async (t) => {
     const CLICKHOUSE_URL = asDashboard(clickhouseUrl);
     const env = { CLICKHOUSE_URL, CLICKHOUSE_DATABASE: 'shop', DASHBOARD_PORT: '0', DASHBOARD_TOKEN: TOKEN };
     const config = readConfig({ ...env, HOST: '127.0.0.1' });
@@ -101,7 +104,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.match(answer.headers.get('set-cookie'), /HttpOnly; SameSite=Strict; Secure$/);
   });
 
-  t.test('25 clients that guess do not keep the right token out', async (t) => {
+  t.test('25 clients that guess tokens do not keep the right token out', async (t) => {
     // Their answers wait until the test is over.
     const { url, logIn } = await another(t, 3_600_000);
     const guessers = new AbortController();
@@ -118,7 +121,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     await Promise.allSettled(guesses);
   });
 
-  t.test('a log-out ends its session on the server, and no other', async (t) => {
+  t.test('a log-out ends only its own session, also on the server', async (t) => {
     const [left, kept] = [await session(), await session()];
     t.not(left, kept);
     t.ok(await isIn(left));
@@ -146,7 +149,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     }
   });
 
-  t.test('a cookie that no log-in gave opens nothing', async (t) => {
+  t.test('a forged cookie opens nothing', async (t) => {
     const cookie = await session();
     t.ok(await isIn(`other=1; ${cookie}; more=2`));
     for (const wrong of ['', 'wishmeter_dashboard=', `${cookie}x`, cookie.slice(0, -1), `x${cookie}`])
@@ -155,7 +158,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.notOk(await isIn(cookie, restarted), 'nor does one of before a restart');
   });
 
-  t.test('the cookie is out of reach of scripts and other sites, and lasts a week', (t) => {
+  t.test("scripts and other sites can't read the cookie, which lasts a week", (t) => {
     const login = new Login(TOKEN);
     const header = login.begin({ name: 'anna' }, NOW, false);
     t.match(header, /; HttpOnly; SameSite=Strict$/);
@@ -167,7 +170,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.end();
   });
 
-  t.test('the browser chooses a panel and two days, and no more', async (t) => {
+  t.test('a request for a panel may choose only the panel and two days', async (t) => {
     const headers = { cookie: await session() };
     const ask = async (path: string) => {
       const answer = await fetch(url + path, { headers });
@@ -195,7 +198,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.match(bytes.subarray(3).toString(), /^device,visits\r\n((phone|desktop),\d+\r\n){2}$/);
   });
 
-  t.test('a panel that is compared has the rows of the time before, too, and its CSV has not', async (t) => {
+  t.test('a compared panel has the rows of the time before, too, but its CSV has not', async (t) => {
     const headers = { cookie: await session() };
     const days = async (path: string, to: string) => {
       const answer = await fetch(`${url}/panels/${path}?from=${MONTH.from}&to=${to}`, { headers });
@@ -208,24 +211,27 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.ok(first >= MONTH.from, first);
   });
 
-  t.test('the most wished are the rows of wish_rate with those of momentum, whatever the time', async (t) => {
-    const products = PANELS.find(({ name }) => name === 'products');
-    const rows = async (query: string) =>
-      (await client.query({ query, format: 'JSONCompactEachRow' })).json();
-    for (const [from, to] of [
-      [dateOf(1), dateOf(21)],
-      [dateOf(9), MONTH.to],
-      [dateOf(21), dateOf(21)],
-    ] as const) {
-      const views = `SELECT rate.product_id, rate.product_handle, rate.product_title, visitors, rate.wishers AS n,
+  t.test(
+    'the panel of the most wished joins wish_rate with momentum, whatever the chosen days',
+    async (t) => {
+      const products = PANELS.find(({ name }) => name === 'products');
+      const rows = async (query: string) =>
+        (await client.query({ query, format: 'JSONCompactEachRow' })).json();
+      for (const [from, to] of [
+        [dateOf(1), dateOf(21)],
+        [dateOf(9), MONTH.to],
+        [dateOf(21), dateOf(21)],
+      ] as const) {
+        const views = `SELECT rate.product_id, rate.product_handle, rate.product_title, visitors, rate.wishers AS n,
           wish_rate, momentum.wishers, wishers_before, change, count() OVER () AS all_rows, NULL AS image
         FROM wish_rate(from = '${from}', to = '${to}') AS rate
         LEFT ANY JOIN momentum(until = '${to}') AS momentum ON momentum.product_id = rate.product_id
         WHERE n > 0 ORDER BY n DESC, visitors DESC, rate.product_handle`;
-      if (products)
-        t.same(await rows(statementOf(products, { from, to })), await rows(views), `${from} ${to}`);
-    }
-  });
+        if (products)
+          t.same(await rows(statementOf(products, { from, to })), await rows(views), `${from} ${to}`);
+      }
+    },
+  );
 
   t.test('a panel that shows the first rows says how many there are', async (t) => {
     for (const panel of PANELS.filter(({ sql }) => sql.endsWith('LIMIT 100'))) {
@@ -258,7 +264,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.end();
   });
 
-  t.test('momentum ends with a day that is over, in the zone of the shop', (t) => {
+  t.test("momentum ends with the last complete day of the shop's time zone", (t) => {
     const products = PANELS.find(({ name }) => name === 'products');
     const day = (timeZone: string, ms: number) => new Intl.DateTimeFormat('sv', { timeZone }).format(ms);
     // 25 hours apart: their days are never the same.
@@ -271,7 +277,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.end();
   });
 
-  t.test('CSV: no sign that begins a formula hides behind its width or what is not seen', (t) => {
+  t.test('a CSV cell begins no formula, not even behind invisible or wide characters', (t) => {
     const unseen = ['', ...'\t\r\n \u00a0\u3000\ufeff\u200b\u00ad\u2060\u202e\0\u3164\ufe0f'];
     for (const before of [...unseen, unseen.join('')])
       for (const sign of '=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b') {
@@ -286,7 +292,7 @@ export async function overHttp(t: Test, fixtures: Fixtures): Promise<void> {
     t.end();
   });
 
-  t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
+  t.test('a CSV quotes texts, and shows empty cells and maps, without a formula', (t) => {
     const csvs: readonly (readonly [cells: unknown[], line: string])[] = [
       [['plain', 1], 'plain,1'],
       [['with "quotes", commas\nand lines', null], '"with ""quotes"", commas\nand lines",'],

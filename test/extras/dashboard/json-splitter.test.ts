@@ -27,7 +27,7 @@ const NASTY = {
   last: '',
 };
 
-t.test('a value is the same wherever the text is cut', async (t) => {
+t.test('the splitter reads the same value wherever the text is cut', async (t) => {
   for (const text of [JSON.stringify(NASTY), JSON.stringify(NASTY, null, 2)]) {
     const { skipped: _, list, ...rest } = NASTY;
     const inList = list.flatMap((one, at): [string, unknown][] =>
@@ -44,7 +44,7 @@ t.test('a value is the same wherever the text is cut', async (t) => {
   }
 });
 
-t.test('a text that is cut, is no JSON or goes on is refused', async (t) => {
+t.test('the splitter refuses text that ends early, is no JSON or goes on', async (t) => {
   const text = JSON.stringify(NASTY);
   const isRefused = (cut: string) => {
     try {
@@ -62,7 +62,7 @@ t.test('a text that is cut, is no JSON or goes on is refused', async (t) => {
     t.throws(() => valuesOf([wrong]), SyntaxError, wrong);
 });
 
-t.test('a value that is too large is refused before it has ended, but not one that is skipped', async (t) => {
+t.test('the splitter refuses a value that is too large before its end, unless it is skipped', async (t) => {
   const long = 'x'.repeat(2_000);
   t.throws(() => valuesOf([`{"a":"${long}`]), RangeError);
   t.throws(() => valuesOf([`{"${long}`]), RangeError);

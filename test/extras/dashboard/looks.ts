@@ -72,14 +72,14 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
     t.equal((await cells(page, 'products', 1)).length, 18);
   });
 
-  await t.test('more wishers than visitors, as after an import, are no share of them', async (t) => {
+  await t.test('more subscribers than visitors, as after an import, are shown without a share', async (t) => {
     const page = desk;
     const wished = page.locator('[data-part="funnel"] li', { hasText: 'Wished' });
     t.equal(await wished.locator('.share').textContent(), '');
     for (const rate of await cells(page, 'products', 4)) t.match(rate, /^(–|100\.0%|\d\d?\.\d%)$/);
   });
 
-  await t.test('revenue of several currencies, and of none, says which is which', async (t) => {
+  await t.test('revenue is shown for each currency, and for orders without one', async (t) => {
     const page = desk;
     const name = await page.locator('[data-figure="revenue"] .name').textContent();
     t.equal(name, 'Revenue in JPY (also 3 others)');
@@ -89,7 +89,7 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
     t.match(await row.locator('td').nth(2).textContent(), /^[\d,]+\.\d\d$/);
   });
 
-  await t.test('one day alone stands as a bar beside the day before', async (t) => {
+  await t.test('a single day is shown as a bar beside the day before', async (t) => {
     const day = dateOf(5);
     const { page } = await openDrawn(t, browser, url, PHONE, `from=${day}&to=${day}`);
     t.equal(await page.locator('#chart canvas').count(), 0);
@@ -98,7 +98,7 @@ export async function looks(t: Test, { url, client, browser }: PageFixtures): Pr
     t.same(await leavingOf(page, '.panel'), []);
   });
 
-  await t.test('days without figures lead to the last ones; an empty shop says what to do', async (t) => {
+  await t.test('days without figures link to the last ones, and an empty shop says what to do', async (t) => {
     const { page, said } = await openDrawn(t, browser, url, PHONE, 'from=2024-01-01&to=2024-01-31');
     t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
     await page.locator('#to-last-days').click();
@@ -130,7 +130,7 @@ export async function shares(t: Test, { url, client, session }: Fixtures): Promi
   async function total(panel: string): Promise<number> {
     return (await rowsOf(panel)).reduce((sum, [, n]) => sum + n, 0);
   }
-  t.test('a panel of shares has 20 rows at most; the last one is that of all others', async (t) => {
+  t.test('a panel of shares has at most 20 rows, the last one for all others', async (t) => {
     const sent = {
       devices: WORDS,
       product_devices: WORDS,

@@ -11,32 +11,35 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
   const ask = <Row>(query: string) => select<Row>(client, query);
   const inMonth = `occurred_at >= '${MONTH.from}' AND occurred_at < '${MONTH.to}'::Date + 1`;
 
-  await t.test('figures are those of SQL, and the token leaves the address', async (t) => {
-    for (const [key, query] of [
-      ['visits', `SELECT count() AS n FROM visits WHERE ${inMonth}`],
-      ['wishes', `SELECT count() AS n FROM events WHERE type = 'add' AND ${inMonth}`],
-      ['removals', `SELECT count() AS n FROM events WHERE type = 'remove' AND ${inMonth}`],
-      ['carts', `SELECT count() AS n FROM events WHERE type = 'moveToCart' AND ${inMonth}`],
-      ['orders', `SELECT uniqExact(order_id) AS n FROM purchases WHERE NOT test AND ${inMonth}`],
-    ] as const)
-      t.equal(await tile(page, key), String((await ask<{ n: string }>(query))[0]?.n), key);
-    t.equal(await tile(page, 'revenue'), '€102.50', 'two shoes at 45 less 7.50, and a hat at 20');
-    t.same(await page.locator('[data-part="funnel"] strong').allTextContents(), ['7', '6', '1', '1']);
-    t.match(await page.locator('[data-part="funnel"] .body').textContent(), '€82.50');
-    t.same(await cells(page, 'products', 2), ['3', '2', '1']);
-    t.match((await cells(page, 'products', 1))[0], /^Green bag/);
-    t.same(await cells(page, 'stock', 2), ['1']);
-    const sources = await page.locator('[data-part="sources"] .name').allTextContents();
-    const made = ['Collection page', 'E-mail', 'Product page', 'Smart Save'];
-    t.same(sources.toSorted(), made, 'and not that of a repeated wish, which made none');
-    t.same(foreign, []);
-    t.same(said, []);
-    t.equal(new URL(page.url()).hash, '');
-    t.equal(await page.evaluate('document.cookie'), '', 'no script sees the cookie');
-    t.equal(await page.locator('#chart canvas').count(), 1);
-  });
+  await t.test(
+    'the overview has the figures of the SQL views, and the token leaves the address',
+    async (t) => {
+      for (const [key, query] of [
+        ['visits', `SELECT count() AS n FROM visits WHERE ${inMonth}`],
+        ['wishes', `SELECT count() AS n FROM events WHERE type = 'add' AND ${inMonth}`],
+        ['removals', `SELECT count() AS n FROM events WHERE type = 'remove' AND ${inMonth}`],
+        ['carts', `SELECT count() AS n FROM events WHERE type = 'moveToCart' AND ${inMonth}`],
+        ['orders', `SELECT uniqExact(order_id) AS n FROM purchases WHERE NOT test AND ${inMonth}`],
+      ] as const)
+        t.equal(await tile(page, key), String((await ask<{ n: string }>(query))[0]?.n), key);
+      t.equal(await tile(page, 'revenue'), '€102.50', 'two shoes at 45 less 7.50, and a hat at 20');
+      t.same(await page.locator('[data-part="funnel"] strong').allTextContents(), ['7', '6', '1', '1']);
+      t.match(await page.locator('[data-part="funnel"] .body').textContent(), '€82.50');
+      t.same(await cells(page, 'products', 2), ['3', '2', '1']);
+      t.match((await cells(page, 'products', 1))[0], /^Green bag/);
+      t.same(await cells(page, 'stock', 2), ['1']);
+      const sources = await page.locator('[data-part="sources"] .name').allTextContents();
+      const made = ['Collection page', 'E-mail', 'Product page', 'Smart Save'];
+      t.same(sources.toSorted(), made, 'and not that of a repeated wish, which made none');
+      t.same(foreign, []);
+      t.same(said, []);
+      t.equal(new URL(page.url()).hash, '');
+      t.equal(await page.evaluate('document.cookie'), '', 'no script sees the cookie');
+      t.equal(await page.locator('#chart canvas').count(), 1);
+    },
+  );
 
-  await t.test('today is not over: it is marked, and left out of comparisons', async (t) => {
+  await t.test('today is marked as incomplete, and left out of comparisons', async (t) => {
     const [from, to] = [dateOf(4), dateOf(6)];
     const { page, open } = await newPage(t, browser, url);
     await page.clock.setFixedTime(new Date(`${to}T18:00:00Z`));
@@ -62,7 +65,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.match(await page.locator('[data-figure="visits"]').textContent(), 'today, so far');
   });
 
-  await t.test('each panel is asked for once, first those in sight, and shown when it comes', async (t) => {
+  await t.test('each panel is requested once, first those in sight, and shown when it arrives', async (t) => {
     const asked: string[] = [];
     let release = () => {};
     const held = new Promise<void>((resolve) => {
@@ -87,7 +90,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.same(inOrder(), [...new Set(panels)], 'from the top to the bottom, for sections of one panel once');
   });
 
-  await t.test('the chart tells of a day in this time, and in the time before', async (t) => {
+  await t.test('the chart names the figures of a day, and of the time before', async (t) => {
     const drawing = page.locator('#chart .u-over');
     const { width = 0 } = (await drawing.boundingBox()) ?? {};
     // The fifth of 31 days.
@@ -120,7 +123,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.equal((await download).suggestedFilename(), `wishmeter-products-${MONTH.from}-${MONTH.to}.csv`);
   });
 
-  await t.test('another time is another address, and the way back works', async (t) => {
+  await t.test("other days are another address, and the browser's way back works", async (t) => {
     await page.locator('input[name="to"]').fill(dateOf(3));
     await show(page).click();
     await page.waitForURL((address) => address.searchParams.get('to') === dateOf(3));
@@ -154,7 +157,7 @@ export async function overview(t: Test, { url, client, browser }: PageFixtures):
     t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
   });
 
-  await t.test('without the token one is asked for it, and a wrong one is refused', async (t) => {
+  await t.test('the page asks for a token, and refuses a wrong one', async (t) => {
     const { page } = await newPage(t, browser, url);
     await page.goto(url);
     await page.waitForSelector('#login:not([hidden])');

@@ -56,7 +56,7 @@ export async function panelsOverHttp(t: Test, { url, client, session }: Fixtures
     t.same(whole?.slice(4, 9), [1, 1, 0, 1, { EUR: 72 }], 'Ada wished for two on day 2, now 36 each');
   });
 
-  t.test('a picture has an address of the shop, or none', async (t) => {
+  t.test('a picture comes from IMAGE_HOSTS, or is left out', async (t) => {
     for (const panel of ['products', 'open']) {
       const rows = await rowsOf(panel);
       const images = Object.fromEntries(rows.map((row) => [row['product_handle'], row['image']]));
@@ -134,7 +134,7 @@ export async function panelsOverHttp(t: Test, { url, client, session }: Fixtures
     t.equal(all, 'all,,4,3,4,3', 'with a link of May');
   });
 
-  t.test('removals are beside adds, by day', async (t) => {
+  t.test('a panel shows removals beside adds by day', async (t) => {
     const days = (await rowsOf('days')).filter(({ removals }) => Number(removals) > 0);
     t.same(
       days.map(({ day, wishes, removals }) => [day, wishes, removals]),
@@ -232,7 +232,7 @@ export async function panelsInBrowser(t: Test, { url, browser }: PageFixtures): 
     t.equal(await page.locator('[data-figure="removals"] .value').textContent(), '2');
   });
 
-  await t.test('an arrow stands for percent alone: a difference of wishers has a sign', async (t) => {
+  await t.test('an arrow stands for percent only; a difference of visitors has a sign', async (t) => {
     // The last 7 days have no wishes.
     for (const text of await cells(page, 'products', 6)) t.match(text, /^(0|[+−]\d+)$/);
     const { page: earlier } = await openDrawn(t, browser, url, PHONE, 'from=2024-06-01&to=2024-06-08');

@@ -90,7 +90,7 @@ export async function productOverHttp(t: Test, { url, client, session }: Fixture
     t.same(await rowsOf('product_orders', 'bag', later), [[0, 0, 1, 2, 1, ...currencies]]);
   });
 
-  t.test('price and stock of a product change on the days when a wish told it', async (t) => {
+  t.test('price and stock of a product change on the days of the wishes that state them', async (t) => {
     const told = [
       `${dateOf(21)} 31 80 USD true`,
       `${dateOf(8)} 31 100 USD false`,
@@ -101,7 +101,7 @@ export async function productOverHttp(t: Test, { url, client, session }: Fixture
     t.same(await rowsOf('product_prices', ODD), [], 'a wish that told neither');
   });
 
-  t.test('the search finds what the days have, by title and by handle', async (t) => {
+  t.test('the search finds products of the chosen days by title and by handle', async (t) => {
     const found = async (text: string, days = MONTH) =>
       (await answerOf('search', { text }, days)).body.rows.map(([handle]) => handle);
     t.same(await found('GREEN'), ['bag']);
@@ -125,7 +125,7 @@ export async function productOverHttp(t: Test, { url, client, session }: Fixture
     }
   });
 
-  t.test('a panel of a product wants a handle', async (t) => {
+  t.test('a panel of a product without a handle is 400', async (t) => {
     for (const handle of ['', 'x'.repeat(256), '😀'.repeat(256)])
       t.equal((await answerOf('product', { handle })).status, 400);
     for (const handle of ['x'.repeat(255), '😀'.repeat(255)])
@@ -154,33 +154,36 @@ export async function productPage(t: Test, { url, browser }: PageFixtures): Prom
     await page.waitForSelector('#suggestions:not([hidden])');
   };
 
-  await t.test('it says what became of a product, and of all that it is a part', async (t) => {
-    await page.goto(url + pathOf('shoe'));
-    await page.waitForSelector('#login:not([hidden])');
-    t.notMatch(await page.locator('body').textContent(), /Red shoe/, 'without a login nothing of it');
-    await page.getByLabel('Token').fill(TOKEN);
-    await page.keyboard.press('Enter');
-    await page.waitForSelector(DRAWN);
-    t.equal(await page.title(), 'Red shoe – wishmeter');
-    t.notOk(await page.locator('#product-unseen').isVisible());
-    t.same(await textOf(page, '[data-panel="product"] .value'), ['4', '2', '2', '100.0%']);
-    t.same(await textOf(page, '[data-panel="product_sources"] .name'), ['Product page', 'Smart Save']);
-    t.same((await textOf(page, '[data-panel="product_devices"] .name')).toSorted(), ['Desktop', 'Phone']);
-    t.same(await textOf(page, '[data-panel="product_orders"] dd'), [
-      '1 100.0% of all 1',
-      '1 100.0% of all 1',
-      '2',
-      '€82.50 80.5% of all',
-    ]);
-    const prices = [dateOf(5), '€60.00', 'no', dateOf(3), '€50.00', 'yes'];
-    t.same(await textOf(page, '[data-panel="product_prices"] td'), prices);
-    t.equal(await page.locator('[data-chart] canvas').count(), 3);
-    const labelOf = (chart: string) =>
-      page.locator(`[data-chart="${chart}"] [aria-label]`).first().getAttribute('aria-label');
-    const sums = '4 in this time, 0 in the time before; the highest day has 2';
-    t.match(await labelOf('visits'), `Visits by day: ${sums}`);
-    t.equal(await labelOf('visitors'), 'Visitors by day: the highest day has 2.', 'no sum');
-  });
+  await t.test(
+    "a product's page shows visits, wishes, carts and orders, and their share of all",
+    async (t) => {
+      await page.goto(url + pathOf('shoe'));
+      await page.waitForSelector('#login:not([hidden])');
+      t.notMatch(await page.locator('body').textContent(), /Red shoe/, 'without a login nothing of it');
+      await page.getByLabel('Token').fill(TOKEN);
+      await page.keyboard.press('Enter');
+      await page.waitForSelector(DRAWN);
+      t.equal(await page.title(), 'Red shoe – wishmeter');
+      t.notOk(await page.locator('#product-unseen').isVisible());
+      t.same(await textOf(page, '[data-panel="product"] .value'), ['4', '2', '2', '100.0%']);
+      t.same(await textOf(page, '[data-panel="product_sources"] .name'), ['Product page', 'Smart Save']);
+      t.same((await textOf(page, '[data-panel="product_devices"] .name')).toSorted(), ['Desktop', 'Phone']);
+      t.same(await textOf(page, '[data-panel="product_orders"] dd'), [
+        '1 100.0% of all 1',
+        '1 100.0% of all 1',
+        '2',
+        '€82.50 80.5% of all',
+      ]);
+      const prices = [dateOf(5), '€60.00', 'no', dateOf(3), '€50.00', 'yes'];
+      t.same(await textOf(page, '[data-panel="product_prices"] td'), prices);
+      t.equal(await page.locator('[data-chart] canvas').count(), 3);
+      const labelOf = (chart: string) =>
+        page.locator(`[data-chart="${chart}"] [aria-label]`).first().getAttribute('aria-label');
+      const sums = '4 in this time, 0 in the time before; the highest day has 2';
+      t.match(await labelOf('visits'), `Visits by day: ${sums}`);
+      t.equal(await labelOf('visitors'), 'Visitors by day: the highest day has 2.', 'no sum');
+    },
+  );
 
   await t.test('a product in a table leads to its page, of the same days, and back', async (t) => {
     await open(`/?${RANGE}`);
@@ -231,7 +234,7 @@ export async function productPage(t: Test, { url, browser }: PageFixtures): Prom
     t.equal(await page.title(), '<b>Odd</b> lamp – wishmeter');
   });
 
-  await t.test('a product that nobody looked at says so', async (t) => {
+  await t.test('the page of a product without visits says so', async (t) => {
     await open(`/product?${new URLSearchParams({ handle: 'bag', from: dateOf(8), to: dateOf(8) })}`);
     await page.getByText('Nobody looked at this product on these days.', { exact: true }).waitFor();
     t.same(await textOf(page, '[data-panel="product"] .value'), ['0', '0', '1', '–']);

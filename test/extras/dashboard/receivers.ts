@@ -28,7 +28,7 @@ async function open(t: Test, redis: TestRedis) {
 }
 
 export async function receiversOverHttp(t: Test, { redis }: Fixtures): Promise<void> {
-  t.test('each receiver stands there with its last hour, and what was disabled says why', async (t) => {
+  t.test('the page lists each receiver with its last hour, and why it was disabled', async (t) => {
     const { receiver, receivers, send, deliverer, list } = await open(t, redis);
     const [good, gone, paused] = [await startTool(t), await startTool(t), await startTool(t)];
     const a = await receiver(good, { types: ['add', 'purchase'] });
@@ -67,24 +67,27 @@ export async function receiversOverHttp(t: Test, { redis }: Fixtures): Promise<v
         t.notMatch(text, one);
     t.same(JSON.parse(sent), { status: 200 });
   });
-  t.test('a test is sent by a POST of the own page, after a login, and its outcome is said', async (t) => {
-    const { url, cookie, receiver, receivers, sendTest } = await open(t, redis);
-    const tool = await startTool(t);
-    const { id } = await receiver(tool);
-    t.equal((await fetch(`${url}/receivers/${id}/test`, { headers: { cookie } })).status, 404);
-    t.equal((await fetch(`${url}/receivers.json`)).status, 401);
-    t.equal((await sendTest(id, {})).status, 401);
-    for (const headers of foreignHeaders(url))
-      t.equal((await sendTest(id, { ...headers, cookie })).status, 403, JSON.stringify(headers));
-    t.same(tool.delivered, []);
-    t.same(await (await sendTest(id)).json(), { status: 200 });
-    t.match(tool.delivered, [{ body: { type: 'test' } }]);
-    t.equal(tool.delivered.length, 1);
-    t.same(tool.faults, [], 'it was signed');
-    t.equal((await sendTest('00000000-0000-4000-8000-000000000000')).status, 404);
-    await receivers.change(id, { url: 'http://127.0.0.1:1/' });
-    t.same(await (await sendTest(id)).json(), { error: 'ECONNREFUSED' });
-  });
+  t.test(
+    'a test is sent by a POST of the page itself, after a login, and its outcome is shown',
+    async (t) => {
+      const { url, cookie, receiver, receivers, sendTest } = await open(t, redis);
+      const tool = await startTool(t);
+      const { id } = await receiver(tool);
+      t.equal((await fetch(`${url}/receivers/${id}/test`, { headers: { cookie } })).status, 404);
+      t.equal((await fetch(`${url}/receivers.json`)).status, 401);
+      t.equal((await sendTest(id, {})).status, 401);
+      for (const headers of foreignHeaders(url))
+        t.equal((await sendTest(id, { ...headers, cookie })).status, 403, JSON.stringify(headers));
+      t.same(tool.delivered, []);
+      t.same(await (await sendTest(id)).json(), { status: 200 });
+      t.match(tool.delivered, [{ body: { type: 'test' } }]);
+      t.equal(tool.delivered.length, 1);
+      t.same(tool.faults, [], 'it was signed');
+      t.equal((await sendTest('00000000-0000-4000-8000-000000000000')).status, 404);
+      await receivers.change(id, { url: 'http://127.0.0.1:1/' });
+      t.same(await (await sendTest(id)).json(), { error: 'ECONNREFUSED' });
+    },
+  );
   t.test('without a Redis that answers the page says so, and Redis is asked again', async (t) => {
     const log = pino({ level: 'silent' });
     const start = async (env: Record<string, string>) => {
@@ -126,7 +129,7 @@ export async function receiversPage(t: Test, { redis, browser }: PageFixtures): 
   const card = page.locator(`[data-receiver="${id}"]`);
   await card.waitFor();
 
-  await t.test('a test is sent by a button, and its outcome stands beside it', async (t) => {
+  await t.test('a button sends a test, and shows its outcome', async (t) => {
     t.match(await card.textContent(), new URL(tool.url).host);
     t.equal(await card.locator('.state').textContent(), 'On');
     await card.getByRole('button', { name: 'Send a test' }).click();
@@ -139,7 +142,7 @@ export async function receiversPage(t: Test, { redis, browser }: PageFixtures): 
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
   });
 
-  await t.test('without Redis it says so, and leads to the other pages', async (t) => {
+  await t.test('without Redis the page of receivers says so, and links to the other pages', async (t) => {
     for (const [body, said] of [
       [{ error: 'x', away: true }, 'Redis has not answered'],
       [{ error: 'the dashboard was started without REDIS_URL' }, 'without REDIS_URL'],
@@ -153,14 +156,14 @@ export async function receiversPage(t: Test, { redis, browser }: PageFixtures): 
     }
   });
 
-  await t.test('one that is paused says so, and how it is resumed', async (t) => {
+  await t.test('a paused receiver says so, and how to resume it', async (t) => {
     await receivers.change(id, { isEnabled: false });
     await page.reload();
     await card.locator('.state', { hasText: 'Paused' }).waitFor();
     t.match(await card.textContent(), `wishmeter receivers resume ${id}`);
   });
 
-  await t.test('without receivers it says how one is made', async () => {
+  await t.test('without receivers the page says how to make one', async () => {
     await receivers.remove(id);
     await page.reload();
     await page.getByText('There are no receivers yet').waitFor();

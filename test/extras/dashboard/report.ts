@@ -22,7 +22,7 @@ export async function weeklyReport(t: Test, { reader, clickhouseUrl }: Fixtures)
     t.end();
   });
 
-  await t.test('its figures are those of the rows, counted by hand', async (t) => {
+  await t.test('the report has the figures of the rows, counted by hand', async (t) => {
     const report = await readReport(reader, lastWeeks(1, 'UTC', NOW), 'UTC');
     t.same(report.before, { from: '2024-05-27', to: '2024-06-02' });
     const figures = report.figures.map(({ name, currency = '', now, before }) => [

@@ -116,7 +116,7 @@ t.test(
   },
 );
 
-t.test('only a login with a name opens them; without DASHBOARD_VISITORS they are not there', async (t) => {
+t.test("only a login with a name opens visitors' pages, which need DASHBOARD_VISITORS", async (t) => {
   const { send, logged, post, url, anna } = await open(t);
   const { customerId, profileId } = await makeCustomer();
   const named = { by: 'customerId', text: customerId, profiles: [profileId] };
@@ -285,7 +285,7 @@ t.test('of a visitor with 30,000 events the page gets the latest 100, and the do
   t.same([visits.count, visits.rows.length, visits.rows[0]], [250, 100, ['h99', 2]]);
 });
 
-t.test('a service that is away, hangs, breaks off or is none gets a sentence', async (t) => {
+t.test('a service that is away, hangs, breaks off or is another one is reported in a sentence', async (t) => {
   const hung = await pretend(t, () => {});
   const cut = await pretend(t, (_, response) => {
     response.write('{"profileId":"p","events":[{"type"');
@@ -324,7 +324,7 @@ t.test('a service that is away, hangs, breaks off or is none gets a sentence', a
   t.equal(followed, 0, 'a redirect does not get the key');
 });
 
-t.test('browsers that leave, before and during an answer, keep no place', async (t) => {
+t.test('browsers that leave before or during an answer free their place', async (t) => {
   let [asked, left] = [0, 0];
   const url = await pretend(t, (_, response) => {
     asked++;
@@ -351,7 +351,7 @@ t.test('browsers that leave, before and during an answer, keep no place', async 
   }
 });
 
-t.test('a download that breaks off ends without its end', async (t) => {
+t.test('a download that breaks off is seen as incomplete', async (t) => {
   const url = await pretend(t, (_, response) => {
     response.write('{"profileId":"p","items":[],"events":[');
     response.write('{"type":"add"}');
@@ -367,7 +367,7 @@ t.test('a download that breaks off ends without its end', async (t) => {
   await t.rejects(answer.text());
 });
 
-t.test('the settings lead `wishmeter dashboard` to the service', async (t) => {
+t.test('`wishmeter dashboard` reaches the service by its settings', async (t) => {
   const config = readConfig({
     ...{
       ...SHOP,

@@ -28,15 +28,19 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     t.equal(await page.evaluate('localStorage.length + sessionStorage.length + document.cookie.length'), 0);
   }
 
-  await t.test('Global Privacy Control: no visit, no id, and the console says so', async (t) => {
-    const gpc = "<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>";
-    const visitor = await visit(t, fixtures);
-    const before = await visitor.open(shop.show('/before', tag(service, 'private')));
-    t.equal(await count(before, 'private'), 1);
-    const page = await visitor.open(shop.show('/private', gpc + tag(service, 'private')));
-    await expectNothing(t, visitor, page, 2);
-    t.same(visitor.infos, ['wishmeter: nothing is sent: Global Privacy Control']);
-  });
+  await t.test(
+    'under Global Privacy Control the beacon sends and stores nothing, and the console says so',
+    async (t) => {
+      const gpc =
+        "<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>";
+      const visitor = await visit(t, fixtures);
+      const before = await visitor.open(shop.show('/before', tag(service, 'private')));
+      t.equal(await count(before, 'private'), 1);
+      const page = await visitor.open(shop.show('/private', gpc + tag(service, 'private')));
+      await expectNothing(t, visitor, page, 2);
+      t.same(visitor.infos, ['wishmeter: nothing is sent: Global Privacy Control']);
+    },
+  );
 
   await t.test('automated browsers and robots do not count', async (t) => {
     const visitor = await visit(t, fixtures, {});
@@ -64,7 +68,7 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     t.equal(await count(page, 'robots'), 1, phone);
   });
 
-  await t.test('nothing counted: answers are undefined, and the console says once why', async (t) => {
+  await t.test('if nothing is counted, answers are undefined, and the console says once why', async (t) => {
     const closed = urlOf(await startApp(t, redis));
     const editor =
       '<script>window.Shopify = { designMode: true, customerPrivacy: { analyticsProcessingAllowed: () => true } }</script>';
@@ -93,7 +97,7 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     }
   });
 
-  await t.test('data-consent: a visit waits until the page says that consent was given', async (t) => {
+  await t.test('with data-consent a visit waits for wishmeter.consent(true)', async (t) => {
     const visitor = await visit(t, fixtures, {});
     await visitor.context.clock.install();
     const url = shop.show('/asks', tag(service, 'asks', PUBLISHABLE, 'defer data-consent'));
@@ -116,7 +120,7 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     t.equal(await page.evaluate(STORED), null, 'a refusal removes it');
   });
 
-  await t.test("Shopify's customer-privacy API: nothing before it allows analytics", async (t) => {
+  await t.test("nothing is sent before Shopify's customer-privacy API allows analytics", async (t) => {
     const visitor = await visit(t, fixtures);
     // As on Shopify's pages: a queue until the loader is there, then the API, then the visitor decides.
     const shopify = `<script>
@@ -152,7 +156,7 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     t.equal((await visitor.sent()).length, 4);
   });
 
-  await t.test('where localStorage is refused or full, the page is the session', async (t) => {
+  await t.test('if localStorage is forbidden or full, the session lasts as long as the page', async (t) => {
     const refuse = "get() { throw new DOMException('denied', 'SecurityError') }";
     const full = `for (let n = 2 ** 22; n >= 1; n /= 2) try { while (true) localStorage[n + Math.random()] = 'x'.repeat(n) } catch {}`;
     for (const [how, script] of [
@@ -170,7 +174,7 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     }
   });
 
-  await t.test('without a key, in a frame that has no origin and no localStorage', async (t) => {
+  await t.test('a visit without a key counts in a frame without origin and localStorage', async (t) => {
     const app = await startApp(t, redis, { env: fixtures.env });
     shop.show('/inside', tag(urlOf(app), 'inside', ''));
     const visitor = await visit(t, fixtures);

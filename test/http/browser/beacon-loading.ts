@@ -12,7 +12,7 @@ export async function beaconLoading(t: Test, fixtures: BrowserFixtures): Promise
   const count = (page: Page, handle: string) => page.evaluate(`wishmeter.count('${handle}')`);
   const inlined = async () => (await app.get('/beacon.js')).text;
 
-  await t.test('a tag manager that drops data attributes: the options are a global', async (t) => {
+  await t.test('window.wishmeterOptions replaces data attributes that a tag manager drops', async (t) => {
     const visitor = await visit(t, fixtures);
     // As Google Tag Manager does: each script is made anew, with its src and without attributes that are not known.
     const manager = `<script>addEventListener('load', () => {
@@ -32,7 +32,7 @@ export async function beaconLoading(t: Test, fixtures: BrowserFixtures): Promise
     t.same(visitor.warnings, []);
   });
 
-  await t.test('imported, inlined or run later, it finds its tag or its options', async (t) => {
+  await t.test('an imported, inlined or late script finds its tag or its options', async (t) => {
     const visitor = await visit(t, fixtures);
     const script = await inlined();
     const ways = [

@@ -60,7 +60,7 @@ export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<
     await page.unrouteAll();
   });
 
-  await t.test('a page that comes back as it was (back/forward cache) is viewed again', async (t) => {
+  await t.test('a page that comes back from the back/forward cache counts another visit', async (t) => {
     const page = await open(t, shop.show('/kept', tag(service, 'kept')));
     t.equal(await count(page, 'kept'), 1);
     const sessionId = await sessionOf(page);
@@ -70,7 +70,7 @@ export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<
     t.equal(shop.asked.filter((path) => path === '/kept').length, 1, 'it was not loaded again');
   });
 
-  await t.test('a visitor who leaves as soon as the page is there is counted', async (t) => {
+  await t.test('a visitor who leaves at once is counted', async (t) => {
     const left = shop.show('/left', '<h1>left</h1>');
     const leave = `document.addEventListener('DOMContentLoaded', () => { location.href = '${left}' })`;
     const html = `${tag(service, 'hurry')}<script>${leave}</script>`;
@@ -78,7 +78,7 @@ export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<
     await eventually(t, () => page.evaluate<string>(STORED).then((id) => countOf(app, id, 'hurry')), 1);
   });
 
-  await t.test('as a module, before the page is parsed, or twice: it counts once a page', async (t) => {
+  await t.test('a module, an early script, or two tags count one visit of the page', async (t) => {
     const visitor = await visit(t, fixtures);
     const ways = ['type="module"', '', 'async'].map((how) => tag(service, 'how', PUBLISHABLE, how));
     ways.push(`<div id="wishmeter"></div>${tag(service, 'how')}${tag(service, 'how')}`);
@@ -88,7 +88,7 @@ export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<
     }
   });
 
-  await t.test('without a handle nothing counts by itself; visit() counts what a page shows', async (t) => {
+  await t.test('without a handle only visit() counts, once for each call', async (t) => {
     const visitor = await visit(t, fixtures);
     const page = await visitor.open(shop.show('/app', tag(service)));
     t.equal(await page.evaluate(STORED), null, 'nothing was needed, nothing is stored');
@@ -114,7 +114,7 @@ export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<
     t.equal(named.length, 3, 'no handle, no visit');
   });
 
-  await t.test('calls before the script arrives wait in the stub and are done in order', async (t) => {
+  await t.test('calls before the script arrives wait in the stub and run in order', async (t) => {
     const early = `<script>
       const { visit } = wishmeter;
       window.early = Promise.all([visit('early'), wishmeter.visit('early'), wishmeter.count('early'), wishmeter.session()]);
@@ -128,24 +128,27 @@ export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<
     t.equal(await page.evaluate('late()'), 4, 'what the page took out of the stub goes on working');
   });
 
-  await t.test('a script or POST that is blocked or hangs: undefined within 5 s, and no error', async (t) => {
-    const visitor = await visit(t, fixtures, {});
-    await visitor.context.clock.install();
-    await visitor.context.route('**/beacon.js', (route) => route.abort('blockedbyclient'));
-    const url = shop.show('/blocked', STUB + tag(service, 'blocked'));
-    await expectTimeOut(t, await visitor.open(url));
-    t.same(await visitor.sent(), [], 'the stub answers');
+  await t.test(
+    'a blocked or hanging script or POST answers undefined within 5 s, without an error',
+    async (t) => {
+      const visitor = await visit(t, fixtures, {});
+      await visitor.context.clock.install();
+      await visitor.context.route('**/beacon.js', (route) => route.abort('blockedbyclient'));
+      const url = shop.show('/blocked', STUB + tag(service, 'blocked'));
+      await expectTimeOut(t, await visitor.open(url));
+      t.same(await visitor.sent(), [], 'the stub answers');
 
-    await visitor.context.unrouteAll();
-    await visitor.context.route(`**${VISIT_PATH}*`, (route) => route.abort('blockedbyclient'));
-    const page = await visitor.open(url);
-    t.equal(await page.evaluate("wishmeter.visit('blocked')"), undefined, 'at once');
-    t.equal(await count(page, 'blocked'), 0, 'reading is not blocked');
-    await visitor.context.route(`**${VISIT_PATH}**`, () => {});
-    await expectTimeOut(t, page);
-  });
+      await visitor.context.unrouteAll();
+      await visitor.context.route(`**${VISIT_PATH}*`, (route) => route.abort('blockedbyclient'));
+      const page = await visitor.open(url);
+      t.equal(await page.evaluate("wishmeter.visit('blocked')"), undefined, 'at once');
+      t.equal(await count(page, 'blocked'), 0, 'reading is not blocked');
+      await visitor.context.route(`**${VISIT_PATH}**`, () => {});
+      await expectTimeOut(t, page);
+    },
+  );
 
-  await t.test('a phone says that it is one', async (t) => {
+  await t.test('a phone sends the device mobile', async (t) => {
     const visitor = await visit(t, fixtures, devices['Pixel 7']);
     const spy = `<script>
       const send = fetch;

@@ -78,23 +78,26 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(await page.evaluate('window.pwned'), undefined);
   });
 
-  t.test('it has two columns on a phone, four on a desktop, and is dark where that is liked', async (t) => {
-    const columns = "getComputedStyle(document.querySelector('ul')).gridTemplateColumns.split(' ').length";
-    const ground = 'getComputedStyle(document.documentElement).backgroundColor';
-    const { page } = await phone.open(urlOf(app) + ordinary);
-    await page.emulateMedia({ colorScheme: 'dark' });
-    t.equal(await page.evaluate(columns), 2);
-    t.equal(await page.evaluate(ground), 'rgb(20, 18, 16)');
-    await page.emulateMedia({ colorScheme: 'light' });
-    await page.setViewportSize({ width: 1_280, height: 900 });
-    t.equal(await page.evaluate(columns), 4);
-    t.equal(await page.evaluate(ground), 'rgb(251, 249, 247)');
-    const ratio =
-      "(({ width, height }) => width / height)(document.querySelector('.wm-picture').getBoundingClientRect())";
-    t.equal(await page.evaluate(ratio), 0.8, 'pictures that are not there yet move nothing');
-  });
+  t.test(
+    'the share page has two columns on a phone, four on a desktop, and follows the preferred colour scheme',
+    async (t) => {
+      const columns = "getComputedStyle(document.querySelector('ul')).gridTemplateColumns.split(' ').length";
+      const ground = 'getComputedStyle(document.documentElement).backgroundColor';
+      const { page } = await phone.open(urlOf(app) + ordinary);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      t.equal(await page.evaluate(columns), 2);
+      t.equal(await page.evaluate(ground), 'rgb(20, 18, 16)');
+      await page.emulateMedia({ colorScheme: 'light' });
+      await page.setViewportSize({ width: 1_280, height: 900 });
+      t.equal(await page.evaluate(columns), 4);
+      t.equal(await page.evaluate(ground), 'rgb(251, 249, 247)');
+      const ratio =
+        "(({ width, height }) => width / height)(document.querySelector('.wm-picture').getBoundingClientRect())";
+      t.equal(await page.evaluate(ratio), 0.8, 'pictures that are not there yet move nothing');
+    },
+  );
 
-  t.test('inside a theme its styles reach nothing else', async (t) => {
+  t.test("the share page's styles change nothing else of a theme", async (t) => {
     const liquid = await app.get(proxied(ordinary, { logged_in_customer_id: '' }));
     const url = shop.show('/theme', `<h1>shop</h1><ul><li>a</li></ul>${liquid.text}`);
     const { page, requests } = await phone.open(url);

@@ -110,7 +110,7 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
     await page.reload();
   };
 
-  await t.test('every expression of the blocks is rendered, and their schemas are JSON', async (t) => {
+  await t.test('Liquid renders every expression of the blocks, and their schemas are JSON', async (t) => {
     t.notMatch(render('card.liquid', '7', ''), /{{|{%/, 'card.liquid');
     const page = await (await visit(t, { redis, shop, ...fixtures })).open(
       shop.show('/card', render('card.liquid', '', '')),
@@ -168,63 +168,68 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
     },
   );
 
-  await t.test('a guest presses the heart, logs in, and logs out', async (t) => {
-    cartSession = '';
-    const visitor = await visit(t, { redis, shop, ...fixtures });
-    const page = await visitor.open(url);
-    t.equal(await isWished(page), false);
-    const guest = await sessionOf(page);
-    t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
-    await press(page);
-    const names = { productHandle: 'red-shoe', productTitle: PRODUCT.title, variantTitle: '41' };
-    const shown = { ...names, image: 'http://cdn.shop.example/red.png', inventoryAvailable: true };
-    const prices = { price: '49.90', compareAt: '59.90', currencyCode: 'EUR' };
-    const expected = {
-      productId: '1001',
-      variantId: '2001',
-      ...shown,
-      ...prices,
-      quantity: 1,
-      source: 'pdp',
-    };
-    t.match(await app.shop.items({ sessionId: guest }), [expected]);
-    await page.locator('select').selectOption('42');
-    await page.locator('wishlist-heart[for][state=""]').waitFor();
-    await page.locator('select').selectOption('41');
-    await page.locator('wishlist-heart[for][state="saved"]').waitFor();
-    // The card's heart stands for every variant, and above the card's link.
-    const card = page.locator('wishlist-heart[match]');
-    for (const state of ['', 'saved']) {
-      await card.click();
-      await page.locator(`wishlist-heart[for][state="${state}"]`).waitFor();
-    }
-    t.match(await app.shop.items({ sessionId: guest }), [{ variantId: '2001', source: 'collection' }]);
+  await t.test(
+    "a theme's heart keeps a guest's item through a login, and shows nothing of it after the logout",
+    async (t) => {
+      cartSession = '';
+      const visitor = await visit(t, { redis, shop, ...fixtures });
+      const page = await visitor.open(url);
+      t.equal(await isWished(page), false);
+      const guest = await sessionOf(page);
+      t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
+      await press(page);
+      const names = { productHandle: 'red-shoe', productTitle: PRODUCT.title, variantTitle: '41' };
+      const shown = { ...names, image: 'http://cdn.shop.example/red.png', inventoryAvailable: true };
+      const prices = { price: '49.90', compareAt: '59.90', currencyCode: 'EUR' };
+      const expected = {
+        productId: '1001',
+        variantId: '2001',
+        ...shown,
+        ...prices,
+        quantity: 1,
+        source: 'pdp',
+      };
+      t.match(await app.shop.items({ sessionId: guest }), [expected]);
+      await page.locator('select').selectOption('42');
+      await page.locator('wishlist-heart[for][state=""]').waitFor();
+      await page.locator('select').selectOption('41');
+      await page.locator('wishlist-heart[for][state="saved"]').waitFor();
+      // The card's heart stands for every variant, and above the card's link.
+      const card = page.locator('wishlist-heart[match]');
+      for (const state of ['', 'saved']) {
+        await card.click();
+        await page.locator(`wishlist-heart[for][state="${state}"]`).waitFor();
+      }
+      t.match(await app.shop.items({ sessionId: guest }), [{ variantId: '2001', source: 'collection' }]);
 
-    const field = page.locator('[name="attributes[wishlist_session_id]"]');
-    t.equal(await field.inputValue(), guest);
-    t.match(await visitor.sent(CART), [{ path: CART, body: { attributes: { wishlist_session_id: guest } } }]);
-    cartSession = guest;
+      const field = page.locator('[name="attributes[wishlist_session_id]"]');
+      t.equal(await field.inputValue(), guest);
+      t.match(await visitor.sent(CART), [
+        { path: CART, body: { attributes: { wishlist_session_id: guest } } },
+      ]);
+      cartSession = guest;
 
-    const linked = async () =>
-      (await visitor.sent(`${PROXY}/item/remove`)).filter(({ body }) => body.productId === 'login');
-    await loggedIn(visitor, page, '7');
-    t.equal(await isWished(page), true, "the customer has the guest's item");
-    t.equal((await linked()).length, 1, 'one request linked them');
-    await page.reload();
-    t.equal(await isWished(page), true);
-    t.equal((await linked()).length, 1, 'and is not sent again');
-    t.equal((await visitor.sent(CART)).length, 1, 'nor is the cart told what it knows');
+      const linked = async () =>
+        (await visitor.sent(`${PROXY}/item/remove`)).filter(({ body }) => body.productId === 'login');
+      await loggedIn(visitor, page, '7');
+      t.equal(await isWished(page), true, "the customer has the guest's item");
+      t.equal((await linked()).length, 1, 'one request linked them');
+      await page.reload();
+      t.equal(await isWished(page), true);
+      t.equal((await linked()).length, 1, 'and is not sent again');
+      t.equal((await visitor.sent(CART)).length, 1, 'nor is the cart told what it knows');
 
-    await loggedIn(visitor, page, '');
-    t.equal(await isWished(page), false, 'the next person meets an empty wishlist');
-    const next = await sessionOf(page);
-    t.not(next, guest);
-    t.equal(await field.inputValue(), next);
-    t.match((await visitor.sent(CART))[1], { body: { attributes: { wishlist_session_id: next } } });
+      await loggedIn(visitor, page, '');
+      t.equal(await isWished(page), false, 'the next person meets an empty wishlist');
+      const next = await sessionOf(page);
+      t.not(next, guest);
+      t.equal(await field.inputValue(), next);
+      t.match((await visitor.sent(CART))[1], { body: { attributes: { wishlist_session_id: next } } });
 
-    await loggedIn(visitor, page, '7');
-    t.equal(await isWished(page), true);
-    await press(page);
-    t.same(await app.shop.items({ sessionId: guest }), [], 'pressed again, it is off the list');
-  });
+      await loggedIn(visitor, page, '7');
+      t.equal(await isWished(page), true);
+      await press(page);
+      t.same(await app.shop.items({ sessionId: guest }), [], 'pressed again, it is off the list');
+    },
+  );
 }

@@ -80,7 +80,7 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
     t.equal(await tab.evaluate("wishmeter.count('red-shoe')"), 1);
   });
 
-  await t.test('the heart saves and removes with a publishable key alone', async (t) => {
+  await t.test('the documented heart saves and removes with only a publishable key', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
     const heart = page.getByRole('button', { name: 'Save', exact: true });
     await heart.click();
@@ -93,7 +93,7 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
     t.same(await itemsOf(page), []);
   });
 
-  await t.test('Smart Save saves at the third visit, and not what was removed', async (t) => {
+  await t.test('the documented Smart Save saves at the third visit, and not what was removed', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
     for (const visits of [1, 2]) {
       t.equal(await page.evaluate("wishmeter.count('red-shoe')"), visits);

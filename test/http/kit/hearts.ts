@@ -30,96 +30,108 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
   const itemsOf = async (sessionId: string) =>
     (await app.shop.items({ sessionId })).map(({ productId }) => productId);
 
-  await t.test('a click saves, another removes; the page is one visit; the state comes again', async (t) => {
-    const visitor = await visit(t, fixtures);
-    const page = await visitor.open(url);
-    await becomes(page, '');
-    const session = await sessionOf(page);
-    t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
-    await press(page);
-    t.equal(await pressed(page), 'true', 'painted before it is answered');
-    await becomes(page, 'saved');
-    const ids = { productId: '1', variantId: '11' };
-    const shown = { productHandle: 'shoe-1', productTitle: 'Shoe 1', price: '49.90', currencyCode: 'EUR' };
-    t.match(await app.shop.items({ sessionId: session }), [{ ...ids, ...shown, source: 'pdp' }]);
-    t.match(await eventsOf(page, 'change'), [{ reason: 'click', items: [ids] }]);
-    await page.reload();
-    await becomes(page, 'saved');
-    t.equal(await pressed(page, 2), 'false');
-    await press(page);
-    await becomes(page, '');
-    t.same(await itemsOf(session), []);
-    await eventually(t, () => countOf(app, session, 'shoe-1'), 0);
-    t.equal((await visitor.sent('/item/check')).length, 2, 'one question for all hearts of a page');
-    t.same(visitor.warnings, []);
-  });
+  await t.test(
+    'a heart saves with one click and removes with the next, and shows the saved state after a reload',
+    async (t) => {
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(url);
+      await becomes(page, '');
+      const session = await sessionOf(page);
+      t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
+      await press(page);
+      t.equal(await pressed(page), 'true', 'painted before it is answered');
+      await becomes(page, 'saved');
+      const ids = { productId: '1', variantId: '11' };
+      const shown = { productHandle: 'shoe-1', productTitle: 'Shoe 1', price: '49.90', currencyCode: 'EUR' };
+      t.match(await app.shop.items({ sessionId: session }), [{ ...ids, ...shown, source: 'pdp' }]);
+      t.match(await eventsOf(page, 'change'), [{ reason: 'click', items: [ids] }]);
+      await page.reload();
+      await becomes(page, 'saved');
+      t.equal(await pressed(page, 2), 'false');
+      await press(page);
+      await becomes(page, '');
+      t.same(await itemsOf(session), []);
+      await eventually(t, () => countOf(app, session, 'shoe-1'), 0);
+      t.equal((await visitor.sent('/item/check')).length, 2, 'one question for all hearts of a page');
+      t.same(visitor.warnings, []);
+    },
+  );
 
-  await t.test('a service that hangs holds nothing up, and a click waits for it', async (t) => {
-    const visitor = await visit(t, fixtures, {});
-    await visitor.context.route(`${service}/**`, () => {});
-    const page = await visitor.open(shop.show('/elsewhere', 'elsewhere'));
-    await page.goto(url, { waitUntil: 'domcontentloaded' });
-    t.equal(await page.evaluate('document.readyState'), 'interactive', 'the script itself hangs');
-    await visitor.context.unroute(`${service}/**`);
-    const back = await answerItself(visitor, 503, '{"code":"unavailable"}');
-    await page.reload();
-    await press(page);
-    await press(page, 2);
-    await press(page, 2);
-    t.equal(await pressed(page), 'true');
-    t.equal(await pressed(page, 2), 'false', 'the last click wins');
-    await page.locator('wishlist-heart[state~="pending"]').first().waitFor();
-    await page.goto(shop.show('/elsewhere', 'elsewhere'));
-    back();
-    await page.goto(showKit(fixtures, '/other-kit', heartTag(1), SHOE));
-    await becomes(page, 'saved');
-    t.same(await itemsOf(await sessionOf(page)), ['1'], 'the wish outlives the page');
-    const keys = (await visitor.sent('/item/add'))
-      .filter(({ body }) => body?.productId === '1')
-      .map(({ key }) => key);
-    t.ok(keys.length > 1 && keys[0]);
-    t.equal(new Set(keys).size, 1, 'one Idempotency-Key a click');
-  });
+  await t.test(
+    "a service that hangs doesn't delay the page, and a click is sent once it answers, also from another page",
+    async (t) => {
+      const visitor = await visit(t, fixtures, {});
+      await visitor.context.route(`${service}/**`, () => {});
+      const page = await visitor.open(shop.show('/elsewhere', 'elsewhere'));
+      await page.goto(url, { waitUntil: 'domcontentloaded' });
+      t.equal(await page.evaluate('document.readyState'), 'interactive', 'the script itself hangs');
+      await visitor.context.unroute(`${service}/**`);
+      const back = await answerItself(visitor, 503, '{"code":"unavailable"}');
+      await page.reload();
+      await press(page);
+      await press(page, 2);
+      await press(page, 2);
+      t.equal(await pressed(page), 'true');
+      t.equal(await pressed(page, 2), 'false', 'the last click wins');
+      await page.locator('wishlist-heart[state~="pending"]').first().waitFor();
+      await page.goto(shop.show('/elsewhere', 'elsewhere'));
+      back();
+      await page.goto(showKit(fixtures, '/other-kit', heartTag(1), SHOE));
+      await becomes(page, 'saved');
+      t.same(await itemsOf(await sessionOf(page)), ['1'], 'the wish outlives the page');
+      const keys = (await visitor.sent('/item/add'))
+        .filter(({ body }) => body?.productId === '1')
+        .map(({ key }) => key);
+      t.ok(keys.length > 1 && keys[0]);
+      t.equal(new Set(keys).size, 1, 'one Idempotency-Key a click');
+    },
+  );
 
-  await t.test('a page of a proxy in place of an answer empties no list and loses no click', async (t) => {
-    const visitor = await visit(t, fixtures, {});
-    const body = `${heartTag(1)}${heartTag(2)}<wishlist-count></wishlist-count>`;
-    const page = await visitor.open(showKit(fixtures, '/proxy-page', body, SHOE));
-    await becomes(page, '');
-    await press(page);
-    await becomes(page, 'saved');
-    const back = await answerItself(visitor, 200, '<!doctype html><title>Enter the password</title>');
-    await page.evaluate('wishmeter.refresh()');
-    t.equal(await pressed(page), 'true');
-    await press(page, 2);
-    await page.waitForFunction("seen.some(([, detail]) => detail?.code === 'no_answer')");
-    await page.locator('wishlist-heart[product-id="2"][state~="pending"]').waitFor();
-    back();
-    await becomes(page, 'saved', 2);
-    t.same((await itemsOf(await sessionOf(page))).sort(), ['1', '2']);
-  });
+  await t.test(
+    "an HTML page in place of the service's answer empties no list and loses no click",
+    async (t) => {
+      const visitor = await visit(t, fixtures, {});
+      const body = `${heartTag(1)}${heartTag(2)}<wishlist-count></wishlist-count>`;
+      const page = await visitor.open(showKit(fixtures, '/proxy-page', body, SHOE));
+      await becomes(page, '');
+      await press(page);
+      await becomes(page, 'saved');
+      const back = await answerItself(visitor, 200, '<!doctype html><title>Enter the password</title>');
+      await page.evaluate('wishmeter.refresh()');
+      t.equal(await pressed(page), 'true');
+      await press(page, 2);
+      await page.waitForFunction("seen.some(([, detail]) => detail?.code === 'no_answer')");
+      await page.locator('wishlist-heart[product-id="2"][state~="pending"]').waitFor();
+      back();
+      await becomes(page, 'saved', 2);
+      t.same((await itemsOf(await sessionOf(page))).sort(), ['1', '2']);
+    },
+  );
 
-  await t.test('two tabs agree; back brings a page that looks again', async (t) => {
-    const visitor = await visit(t, { ...fixtures, browser: await fixtures.withBfcache(t) });
-    const [one, two] = [await visitor.open(url), await visitor.open(url)];
-    await becomes(one, '');
-    await becomes(two, '');
-    await press(one);
-    await becomes(two, 'saved');
-    t.match(await eventsOf(two, 'change'), [{ reason: 'other-tab' }]);
-    await one.evaluate('window.isSame = true');
-    await one.goto(shop.show('/elsewhere', 'elsewhere'));
-    await press(two);
-    await becomes(two, '');
-    await one.goBack({ waitUntil: 'commit' });
-    await one.waitForFunction('window.isSame');
-    t.equal(await one.evaluate('window.isSame'), true, 'it comes from bfcache');
-    await becomes(one, '');
-    await press(two);
-    await becomes(two, 'saved');
-    await one.evaluate('localStorage.clear()');
-    await becomes(two, '');
-  });
+  await t.test(
+    'two tabs show the same state, also a page that comes back from the back/forward cache',
+    async (t) => {
+      const visitor = await visit(t, { ...fixtures, browser: await fixtures.withBfcache(t) });
+      const [one, two] = [await visitor.open(url), await visitor.open(url)];
+      await becomes(one, '');
+      await becomes(two, '');
+      await press(one);
+      await becomes(two, 'saved');
+      t.match(await eventsOf(two, 'change'), [{ reason: 'other-tab' }]);
+      await one.evaluate('window.isSame = true');
+      await one.goto(shop.show('/elsewhere', 'elsewhere'));
+      await press(two);
+      await becomes(two, '');
+      await one.goBack({ waitUntil: 'commit' });
+      await one.waitForFunction('window.isSame');
+      t.equal(await one.evaluate('window.isSame'), true, 'it comes from bfcache');
+      await becomes(one, '');
+      await press(two);
+      await becomes(two, 'saved');
+      await one.evaluate('localStorage.clear()');
+      await becomes(two, '');
+    },
+  );
 
   await t.test('clicks in two tabs at the same moment are all saved', async (t) => {
     const visitor = await visit(t, fixtures);
@@ -132,7 +144,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     for (const tab of tabs) await eventually(t, async () => (await itemsOf(await sessionOf(tab))).length, 16);
   });
 
-  await t.test('200 hearts are one request, and more that come later another', async (t) => {
+  await t.test('200 hearts need one request, and hearts that are added later one more', async (t) => {
     const visitor = await visit(t, fixtures);
     const many = (from: number, to: number) =>
       Array.from({ length: to - from }, (_, i) => heartTag(from + i)).join('');
@@ -150,41 +162,50 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     await becomes(page, 'saved', 7);
   });
 
-  await t.test('before consent nothing is sent or stored; its end empties all', async (t) => {
-    const visitor = await visit(t, fixtures);
-    const asking = 'data-consent data-product-handle="late"';
-    const page = await visitor.open(showKit(fixtures, '/consent', heartTag(1), asking));
-    t.equal(await whyOff(page), 'consent');
-    await press(page);
-    t.same(await visitor.sent(service), []);
-    t.same(await page.evaluate('Object.keys(localStorage).filter((name) => /session|wish_/.test(name))'), []);
-    await page.evaluate('wishmeter.consent(true)');
-    await becomes(page, '');
-    t.equal(await page.evaluate("wishmeter.count('late')"), 1);
-    await press(page);
-    await becomes(page, 'saved');
-    await page.evaluate('wishmeter.consent(false)');
-    await becomes(page, 'off');
-    t.equal(await pressed(page), 'false');
-  });
+  await t.test(
+    'nothing is sent or stored before consent, and withdrawing it removes everything',
+    async (t) => {
+      const visitor = await visit(t, fixtures);
+      const asking = 'data-consent data-product-handle="late"';
+      const page = await visitor.open(showKit(fixtures, '/consent', heartTag(1), asking));
+      t.equal(await whyOff(page), 'consent');
+      await press(page);
+      t.same(await visitor.sent(service), []);
+      t.same(
+        await page.evaluate('Object.keys(localStorage).filter((name) => /session|wish_/.test(name))'),
+        [],
+      );
+      await page.evaluate('wishmeter.consent(true)');
+      await becomes(page, '');
+      t.equal(await page.evaluate("wishmeter.count('late')"), 1);
+      await press(page);
+      await becomes(page, 'saved');
+      await page.evaluate('wishmeter.consent(false)');
+      await becomes(page, 'off');
+      t.equal(await pressed(page), 'false');
+    },
+  );
 
-  await t.test('under Global Privacy Control a click opens a session of the wishlist alone', async (t) => {
-    const visitor = await visit(t, fixtures, {});
-    await visitor.context.addInitScript(
-      "Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })",
-    );
-    const page = await visitor.open(url);
-    await becomes(page, '');
-    t.same(await visitor.sent(service), []);
-    await press(page);
-    await becomes(page, 'saved');
-    t.same(await visitor.sent(), [], 'no visit');
-    t.equal(await page.evaluate('localStorage.wishmeter_session'), undefined);
-    await page.reload();
-    await becomes(page, 'saved');
-    await page.goto(showKit(fixtures, '/gpc-off', heartTag(1), 'data-gpc="off"'));
-    t.equal(await whyOff(page), 'privacy');
-  });
+  await t.test(
+    'under Global Privacy Control a click begins a session for the wishlist only, and nothing is counted',
+    async (t) => {
+      const visitor = await visit(t, fixtures, {});
+      await visitor.context.addInitScript(
+        "Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })",
+      );
+      const page = await visitor.open(url);
+      await becomes(page, '');
+      t.same(await visitor.sent(service), []);
+      await press(page);
+      await becomes(page, 'saved');
+      t.same(await visitor.sent(), [], 'no visit');
+      t.equal(await page.evaluate('localStorage.wishmeter_session'), undefined);
+      await page.reload();
+      await becomes(page, 'saved');
+      await page.goto(showKit(fixtures, '/gpc-off', heartTag(1), 'data-gpc="off"'));
+      t.equal(await whyOff(page), 'privacy');
+    },
+  );
 
   await t.test('an automated browser has no wishlist, unless the tag has data-test', async (t) => {
     const visitor = await visit(t, fixtures, {});
@@ -202,7 +223,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.same(headless.infos, ['wishmeter: not counted: robot']);
   });
 
-  await t.test('with the beacon on the same page a view counts once, in any order', async (t) => {
+  await t.test('a page with both scripts, in any order, counts one visit', async (t) => {
     const beacon = tag(service, 'both');
     const own = kitTag(service, 'data-product-handle="both"');
     for (const [i, html] of [beacon + own, own + beacon, own + own].entries()) {
@@ -215,7 +236,7 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     }
   });
 
-  await t.test('a strict policy refuses nothing: it needs script-src and connect-src alone', async (t) => {
+  await t.test('a strict Content-Security-Policy needs only script-src and connect-src', async (t) => {
     const visitor = await visit(t, fixtures);
     const policy = `default-src 'none'; script-src ${service}; connect-src ${service}`;
     const isolating = {
@@ -232,26 +253,29 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(await page.evaluate(`getComputedStyle(${button}).display`), 'flex', 'its styles are there');
   });
 
-  await t.test('listeners may refuse a click; methods do what the heart does', async (t) => {
-    const page = await (await visit(t, fixtures)).open(url);
-    await becomes(page, '');
-    await page.evaluate(
-      "addEventListener('wishlist:add', (event) => event.preventDefault(), { once: true })",
-    );
-    await press(page);
-    t.equal(await pressed(page), 'false');
-    const product =
-      "{ productId: '1', variantId: '11', productHandle: 'shoe-1', productTitle: 'Shoe 1', price: '1.00' }";
-    t.equal(await page.evaluate(`wishmeter.add(${product})`), true);
-    await becomes(page, 'saved');
-    t.equal(await page.evaluate("wishmeter.has({ productId: '1' })"), true);
-    t.match(await page.evaluate('wishmeter.list()'), [{ productTitle: 'Shoe 1' }]);
-    t.match(await page.evaluate('wishmeter.share()'), /wishlist\/share/);
-    await page.evaluate(`wishmeter.remove(${product})`);
-    await becomes(page, '');
-  });
+  await t.test(
+    'listeners can cancel a click, and the methods of wishmeter save and remove as hearts do',
+    async (t) => {
+      const page = await (await visit(t, fixtures)).open(url);
+      await becomes(page, '');
+      await page.evaluate(
+        "addEventListener('wishlist:add', (event) => event.preventDefault(), { once: true })",
+      );
+      await press(page);
+      t.equal(await pressed(page), 'false');
+      const product =
+        "{ productId: '1', variantId: '11', productHandle: 'shoe-1', productTitle: 'Shoe 1', price: '1.00' }";
+      t.equal(await page.evaluate(`wishmeter.add(${product})`), true);
+      await becomes(page, 'saved');
+      t.equal(await page.evaluate("wishmeter.has({ productId: '1' })"), true);
+      t.match(await page.evaluate('wishmeter.list()'), [{ productTitle: 'Shoe 1' }]);
+      t.match(await page.evaluate('wishmeter.share()'), /wishlist\/share/);
+      await page.evaluate(`wishmeter.remove(${product})`);
+      await becomes(page, '');
+    },
+  );
 
-  await t.test('a page that is prerendered asks nothing, and has its hearts once it is shown', async (t) => {
+  await t.test('a prerendered page sends nothing until it is shown', async (t) => {
     shop.forward('/hearts-service', app.port, (url) => url.slice('/hearts-service'.length));
     shop.show(
       '/prepared-hearts',

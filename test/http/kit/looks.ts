@@ -23,7 +23,7 @@ declare function getComputedStyle(element: unknown): { getPropertyValue(name: st
 export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
 
-  await t.test('match, sort, max and hide-zero', async (t) => {
+  await t.test('the attributes match, sort, max and hide-zero change hearts, list and count', async (t) => {
     const body = `<wishlist-count max="2"></wishlist-count><wishlist-count hide-zero></wishlist-count>
       <wishlist-heart product-id="1" variant-id="99" handle="shoe-1" name="Other"></wishlist-heart>
       <wishlist-heart product-id="1" match="product" handle="shoe-1" name="Any"></wishlist-heart>
@@ -61,71 +61,78 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     t.equal(await order(), 'Shoe 3');
   });
 
-  await t.test('texts in the page’s language, or its own; icon, parts and variables', async (t) => {
-    const names = [
-      'button',
-      'icon',
-      'label',
-      'badge',
-      'row',
-      'title',
-      'price',
-      'remove',
-      'cart',
-      'share',
-      'toast',
-    ];
-    const spacing = (part: string) => `${1 + names.indexOf(part)}px`;
-    const styles = names.map((part) => `::part(${part}) { letter-spacing: ${spacing(part)} }`);
-    const body = `<style>${styles.join('')}
+  await t.test(
+    "texts follow the page's language or attributes; icon, parts and variables can be set",
+    async (t) => {
+      const names = [
+        'button',
+        'icon',
+        'label',
+        'badge',
+        'row',
+        'title',
+        'price',
+        'remove',
+        'cart',
+        'share',
+        'toast',
+      ];
+      const spacing = (part: string) => `${1 + names.indexOf(part)}px`;
+      const styles = names.map((part) => `::part(${part}) { letter-spacing: ${spacing(part)} }`);
+      const body = `<style>${styles.join('')}
         wishlist-heart { --wl-size: 60px; --wl-color: rgb(1, 2, 3); --wl-gap: 5px; --wl-radius: 7px }
       </style>${heartTag(1)}
       <wishlist-heart product-id="4" name="Four" text-label="Merke # vor"><b slot="icon">*</b>Merken</wishlist-heart>
       <wishlist-count></wishlist-count><wishlist-page cart="shopify"></wishlist-page>`;
-    const page = await openKit(t, fixtures, '/parts', body);
-    const style = (selector: string, property: string) =>
-      page
-        .locator(selector)
-        .first()
-        .evaluate((element, name) => getComputedStyle(element).getPropertyValue(name), property);
-    for (const [lang, name, empty] of [
-      ['de-AT', 'Wunschliste: Shoe 1', 'Deine Wunschliste ist leer'],
-      ['fr', 'Liste d’envies : Shoe 1', 'Votre liste d’envies est vide'],
-      ['es', 'Lista de deseos: Shoe 1', 'Tu lista de deseos está vacía'],
-      ['it', 'Wishlist: Shoe 1', 'Your wishlist is empty'],
-    ] as const) {
-      await page.evaluate(`document.documentElement.lang = '${lang}'; wishmeter.refresh()`);
-      await page.getByText(empty).waitFor();
-      t.equal(await page.getByRole('button', { name, exact: true }).count(), 1, lang);
-    }
-    t.equal(await page.getByRole('button', { name: 'Merke Four vor' }).count(), 1);
-    t.equal(await page.getByText('Merken').isVisible(), true);
-    t.equal(await page.locator('wishlist-heart svg').nth(1).isVisible(), false, 'the slot has another icon');
-    await becomes(page, '');
-    const painted = await page.evaluate(`(() => {
+      const page = await openKit(t, fixtures, '/parts', body);
+      const style = (selector: string, property: string) =>
+        page
+          .locator(selector)
+          .first()
+          .evaluate((element, name) => getComputedStyle(element).getPropertyValue(name), property);
+      for (const [lang, name, empty] of [
+        ['de-AT', 'Wunschliste: Shoe 1', 'Deine Wunschliste ist leer'],
+        ['fr', 'Liste d’envies : Shoe 1', 'Votre liste d’envies est vide'],
+        ['es', 'Lista de deseos: Shoe 1', 'Tu lista de deseos está vacía'],
+        ['it', 'Wishlist: Shoe 1', 'Your wishlist is empty'],
+      ] as const) {
+        await page.evaluate(`document.documentElement.lang = '${lang}'; wishmeter.refresh()`);
+        await page.getByText(empty).waitFor();
+        t.equal(await page.getByRole('button', { name, exact: true }).count(), 1, lang);
+      }
+      t.equal(await page.getByRole('button', { name: 'Merke Four vor' }).count(), 1);
+      t.equal(await page.getByText('Merken').isVisible(), true);
+      t.equal(
+        await page.locator('wishlist-heart svg').nth(1).isVisible(),
+        false,
+        'the slot has another icon',
+      );
+      await becomes(page, '');
+      const painted = await page.evaluate(`(() => {
       const heart = document.querySelector('wishlist-heart').shadowRoot.querySelector('button');
       heart.click();
       return heart.getAttribute('aria-pressed');
     })()`);
-    t.equal(painted, 'true', 'before the click’s own task has ended, so in its frame');
-    await becomes(page, 'saved');
-    await rows(page).first().waitFor();
-    t.match(await style('wishlist-heart svg', 'filter'), /drop-shadow/, 'it is seen on photos');
-    t.equal(await style('wishlist-heart', 'height'), '60px');
-    t.equal(await style('wishlist-heart [part=button]', 'border-radius'), '7px');
-    t.equal(await style('wishlist-heart [part=button]', 'gap'), '5px');
-    await eventually(t, () => style('wishlist-heart svg', 'fill'), 'rgb(1, 2, 3)');
-    await page.getByRole('button', { name: 'Remove: Shoe 1' }).click();
-    const check = async (...parts: string[]) => {
-      for (const part of parts)
-        t.equal(await style(`[part=${part}]`, 'letter-spacing'), spacing(part), `::part(${part})`);
-    };
-    await check('button', 'icon', 'label', 'badge', 'share', 'toast');
-    await page.getByRole('button', { name: 'Undo' }).click();
-    await check('row', 'title', 'price', 'remove', 'cart');
-  });
+      t.equal(painted, 'true', 'before the click’s own task has ended, so in its frame');
+      await becomes(page, 'saved');
+      await rows(page).first().waitFor();
+      t.match(await style('wishlist-heart svg', 'filter'), /drop-shadow/, 'it is seen on photos');
+      t.equal(await style('wishlist-heart', 'height'), '60px');
+      t.equal(await style('wishlist-heart [part=button]', 'border-radius'), '7px');
+      t.equal(await style('wishlist-heart [part=button]', 'gap'), '5px');
+      await eventually(t, () => style('wishlist-heart svg', 'fill'), 'rgb(1, 2, 3)');
+      await page.getByRole('button', { name: 'Remove: Shoe 1' }).click();
+      const check = async (...parts: string[]) => {
+        for (const part of parts)
+          t.equal(await style(`[part=${part}]`, 'letter-spacing'), spacing(part), `::part(${part})`);
+      };
+      await check('button', 'icon', 'label', 'badge', 'share', 'toast');
+      await page.getByRole('button', { name: 'Undo' }).click();
+      await check('row', 'title', 'price', 'remove', 'cart');
+    },
+  );
 
-  await t.test('the demo’s shop, light at 390 px, dark at 1,440 px: axe finds nothing', async (t) => {
+  await t.test("axe finds nothing in the demo's shop at 390 px in light and 1,440 px in dark", async (t) => {
     const visitor = await visit(t, fixtures, {});
     const show = (path: string) => shop.show(path, storefrontPage(path, service, PUBLISHABLE) as string);
     const list = show('/wishlist');
@@ -167,7 +174,7 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     t.match(await picture.boundingBox(), { width: 80, height: 80 });
   });
 
-  await t.test('a list that the service does not answer says so, until it answers', async (t) => {
+  await t.test("a list says that the service doesn't answer, until it does", async (t) => {
     const visitor = await visit(t, fixtures, {});
     let isAway = true;
     await visitor.context.route(/\/(item|product|share)\//, (route) =>
@@ -187,7 +194,7 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     }
   });
 
-  await t.test('a service that is away for 30 s, and a browser without a connection', async (t) => {
+  await t.test('clicks are saved after a service was away for 30 s, or the browser offline', async (t) => {
     const visitor = await visit(t, fixtures, {});
     let isAway = true;
     await visitor.context.route(/\/(item|product)\//, (route) => (isAway ? route.abort() : route.continue()));

@@ -28,29 +28,32 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
   const url = shop.show('/list', html('cart="shopify" page-size="2"'));
   const count = (page: Page) => page.locator('wishlist-count [part=badge]').textContent();
 
-  await t.test('the list, more of it, a removal with focus and undo, and the count', async (t) => {
-    const page = await (await visit(t, fixtures)).open(url);
-    await page.getByText('Your wishlist is empty').waitFor();
-    await eventually(t, () => count(page), '0');
-    const sessionId = await fill(fixtures, page, [1, 2, 3]);
-    t.equal(await rows(page).count(), 2);
-    await eventually(t, () => count(page), '3');
-    t.match(await rows(page).first().textContent(), /Shoe 3.*€79\.90/);
-    await page.getByRole('button', { name: 'Show more' }).press('Enter');
-    t.equal(await rows(page).count(), 3);
-    const focused = "document.querySelector('wishlist-page').shadowRoot.activeElement";
-    t.equal(await page.evaluate(`${focused}.textContent`), 'Shoe 1');
-    await page.getByRole('button', { name: 'Remove: Shoe 2' }).press('Enter');
-    t.equal(await rows(page).count(), 2);
-    t.equal(await page.evaluate(`${focused}.ariaLabel`), 'Remove: Shoe 1', 'focus is in the next row');
-    await eventually(t, () => count(page), '2');
-    await eventually(t, async () => (await app.shop.items({ sessionId })).length, 2);
-    await page.getByRole('status').filter({ hasText: 'Removed from the wishlist' }).waitFor();
-    t.same(await faultsOf(page), []);
-    await page.getByRole('button', { name: 'Undo' }).press('Enter');
-    t.equal(await rows(page).count(), 3);
-    await eventually(t, async () => (await app.shop.items({ sessionId })).length, 3);
-  });
+  await t.test(
+    'the list shows more rows, removes with focus and undo, and agrees with the count',
+    async (t) => {
+      const page = await (await visit(t, fixtures)).open(url);
+      await page.getByText('Your wishlist is empty').waitFor();
+      await eventually(t, () => count(page), '0');
+      const sessionId = await fill(fixtures, page, [1, 2, 3]);
+      t.equal(await rows(page).count(), 2);
+      await eventually(t, () => count(page), '3');
+      t.match(await rows(page).first().textContent(), /Shoe 3.*€79\.90/);
+      await page.getByRole('button', { name: 'Show more' }).press('Enter');
+      t.equal(await rows(page).count(), 3);
+      const focused = "document.querySelector('wishlist-page').shadowRoot.activeElement";
+      t.equal(await page.evaluate(`${focused}.textContent`), 'Shoe 1');
+      await page.getByRole('button', { name: 'Remove: Shoe 2' }).press('Enter');
+      t.equal(await rows(page).count(), 2);
+      t.equal(await page.evaluate(`${focused}.ariaLabel`), 'Remove: Shoe 1', 'focus is in the next row');
+      await eventually(t, () => count(page), '2');
+      await eventually(t, async () => (await app.shop.items({ sessionId })).length, 2);
+      await page.getByRole('status').filter({ hasText: 'Removed from the wishlist' }).waitFor();
+      t.same(await faultsOf(page), []);
+      await page.getByRole('button', { name: 'Undo' }).press('Enter');
+      t.equal(await rows(page).count(), 3);
+      await eventually(t, async () => (await app.shop.items({ sessionId })).length, 3);
+    },
+  );
 
   for (const tab of ['this', 'another'])
     await t.test(`a list that a click in ${tab} tab has overtaken is asked for again`, async (t) => {
@@ -77,7 +80,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
       await becomes(page, 'saved', 9);
     });
 
-  await t.test('into the cart: it leaves only once the cart has it', async (t) => {
+  await t.test('an item leaves the list only once the cart has it', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
     const sessionId = await fill(fixtures, page, [1]);
     await page.getByRole('button', { name: 'Add to cart: Shoe 1' }).click();
@@ -90,7 +93,7 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     t.match(await eventsOf(page, 'remove'), [{ event: 'moveToCart' }]);
   });
 
-  await t.test('a link is shared; a friend sees the list and saves it', async (t) => {
+  await t.test('a friend sees a shared list, and saves all of it in its order', async (t) => {
     const visitor = await visit(t, fixtures);
     const page = await visitor.open(url);
     const sessionId = await fill(fixtures, page, [1, 2]);
@@ -147,28 +150,31 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
       .waitFor();
   });
 
-  await t.test('Smart Save offers at the third visit, and a no begins anew on every device', async (t) => {
-    const page = await openKit(t, fixtures, '/smart', heartTag(1, 'smart-save="3"'), SHOE);
-    for (const visits of [1, 2]) {
-      t.equal(await page.evaluate("wishmeter.count('shoe-1')"), visits);
+  await t.test(
+    'Smart Save offers at the third visit, and a removal restarts the count on every device',
+    async (t) => {
+      const page = await openKit(t, fixtures, '/smart', heartTag(1, 'smart-save="3"'), SHOE);
+      for (const visits of [1, 2]) {
+        t.equal(await page.evaluate("wishmeter.count('shoe-1')"), visits);
+        await page.reload();
+      }
+      await page.setViewportSize({ width: 390, height: 844 });
+      const height = async (name: string) =>
+        (await page.getByRole('button', { name, exact: true }).boundingBox())?.y;
+      t.equal(await height('Yes'), await height('No'), 'beside each other');
+      await page.getByRole('button', { name: 'Yes' }).click();
+      await becomes(page, 'saved');
+      const sessionId = await sessionOf(page);
+      t.match(await app.shop.items({ sessionId }), [{ source: 'pdpSmartSave' }]);
+      await press(page);
+      await eventually(t, () => countOf(app, sessionId, 'shoe-1'), 0);
       await page.reload();
-    }
-    await page.setViewportSize({ width: 390, height: 844 });
-    const height = async (name: string) =>
-      (await page.getByRole('button', { name, exact: true }).boundingBox())?.y;
-    t.equal(await height('Yes'), await height('No'), 'beside each other');
-    await page.getByRole('button', { name: 'Yes' }).click();
-    await becomes(page, 'saved');
-    const sessionId = await sessionOf(page);
-    t.match(await app.shop.items({ sessionId }), [{ source: 'pdpSmartSave' }]);
-    await press(page);
-    await eventually(t, () => countOf(app, sessionId, 'shoe-1'), 0);
-    await page.reload();
-    t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
-    t.equal(await page.getByRole('button', { name: 'Yes' }).count(), 0);
-  });
+      t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
+      t.equal(await page.getByRole('button', { name: 'Yes' }).count(), 0);
+    },
+  );
 
-  await t.test('Smart Save may save by itself, with an undo', async (t) => {
+  await t.test('smart-save-auto saves the product, with an undo', async (t) => {
     const heart = heartTag(1, 'smart-save="1" smart-save-auto');
     const page = await openKit(t, fixtures, '/auto', heart, SHOE);
     await becomes(page, 'saved');
@@ -181,52 +187,55 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
 
   await openBackend(t, fixtures);
 
-  await t.test('a login brings the guest’s list and an old tab’s click; a logout nothing', async (t) => {
-    const body = `${[1, 2, 3].map((id) => heartTag(id)).join('')}<wishlist-count></wishlist-count>`;
-    const member = shop.show('/member', (customerId) => {
-      const customer = customerId && `c${customerId}`;
-      const kit = kitTag(service, `data-backend="/wishlist" data-customer="${customer}"`);
-      return `${ROOM}${LISTENER}${body}${kit}`;
-    });
-    const visitor = await visit(t, { ...fixtures, browser: await fixtures.withBfcache(t) });
-    const old = await visitor.open(member);
-    await becomes(old, '');
-    await press(old);
-    await becomes(old, 'saved');
-    await visitor.login('7');
-    const page = await visitor.open(member);
-    await becomes(page, 'saved');
-    await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 1);
-    await press(old, 2);
-    await becomes(old, 'saved', 2);
-    await becomes(page, 'saved', 2);
-    await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 2);
-    await visitor.login('');
-    // A tab that does not know of the logout.
-    await press(old, 3);
-    await eventually(t, () => pressed(old), 'false');
-    await page.reload();
-    await becomes(page, '');
-    t.equal(await pressed(page, 2), 'false');
-    const next = { sessionId: await sessionOf(page) };
-    t.same(await app.shop.items(next), [], 'the next guest gets nothing of it');
-    t.equal((await app.shop.items({ customerId: '7' })).length, 2);
+  await t.test(
+    "a login keeps the guest's list and an old tab's click; after a logout the next guest finds nothing",
+    async (t) => {
+      const body = `${[1, 2, 3].map((id) => heartTag(id)).join('')}<wishlist-count></wishlist-count>`;
+      const member = shop.show('/member', (customerId) => {
+        const customer = customerId && `c${customerId}`;
+        const kit = kitTag(service, `data-backend="/wishlist" data-customer="${customer}"`);
+        return `${ROOM}${LISTENER}${body}${kit}`;
+      });
+      const visitor = await visit(t, { ...fixtures, browser: await fixtures.withBfcache(t) });
+      const old = await visitor.open(member);
+      await becomes(old, '');
+      await press(old);
+      await becomes(old, 'saved');
+      await visitor.login('7');
+      const page = await visitor.open(member);
+      await becomes(page, 'saved');
+      await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 1);
+      await press(old, 2);
+      await becomes(old, 'saved', 2);
+      await becomes(page, 'saved', 2);
+      await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 2);
+      await visitor.login('');
+      // A tab that does not know of the logout.
+      await press(old, 3);
+      await eventually(t, () => pressed(old), 'false');
+      await page.reload();
+      await becomes(page, '');
+      t.equal(await pressed(page, 2), 'false');
+      const next = { sessionId: await sessionOf(page) };
+      t.same(await app.shop.items(next), [], 'the next guest gets nothing of it');
+      t.equal((await app.shop.items({ customerId: '7' })).length, 2);
 
-    await visitor.login('7');
-    await page.reload();
-    await becomes(page, 'saved');
-    await page.evaluate('window.isSame = true');
-    await page.goto(shop.show('/elsewhere', 'elsewhere'));
-    await visitor.login('');
-    await old.reload();
-    await becomes(old, '');
-    await page.goBack({ waitUntil: 'commit' });
-    await eventually(t, () => page.evaluate('window.isSame'), true); // it comes from bfcache
-    await becomes(page, '');
-    const stored = await page.evaluate<string[]>('Object.keys(localStorage)');
-    t.notOk(stored.find((name) => name.startsWith('wishmeter_wish_')));
-    t.equal(await page.locator('wishlist-count [part=badge]').textContent(), '0');
-  });
+      await visitor.login('7');
+      await page.reload();
+      await becomes(page, 'saved');
+      await page.evaluate('window.isSame = true');
+      await page.goto(shop.show('/elsewhere', 'elsewhere'));
+      await visitor.login('');
+      await old.reload();
+      await becomes(old, '');
+      await page.goBack({ waitUntil: 'commit' });
+      await eventually(t, () => page.evaluate('window.isSame'), true); // it comes from bfcache
+      await becomes(page, '');
+      const stored = await page.evaluate<string[]>('Object.keys(localStorage)');
+      t.notOk(stored.find((name) => name.startsWith('wishmeter_wish_')));
+      t.equal(await page.locator('wishlist-count [part=badge]').textContent(), '0');
+    },
+  );
 
   const silent = 'data-backend="/wishlist" data-customer=""';
   for (const isLoggedIn of [true, false])
