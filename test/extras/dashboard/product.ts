@@ -73,12 +73,15 @@ export async function productOverHttp(t: Test, { url, client, session }: Fixture
     t.same(await textsOf('product_days', 'bag', dateOf(6), dateOf(11)), [...before, ...bag]);
   });
 
-  t.test('where wishes for a product were made, and on which devices it was visited', async (t) => {
-    t.same(await textsOf('product_sources', 'shoe'), ['pdp 1 1 1', 'pdpSmartSave 1 0 0']);
-    t.same(await textsOf('product_sources', ODD), ['email 1 0 0']);
-    t.same(await textsOf('product_sources', 'mug'), []);
-    t.same(await textsOf('product_devices', 'shoe'), ['desktop 2', 'phone 2']);
-  });
+  t.test(
+    'a panel shows where wishes for a product were made, and on which devices it was visited',
+    async (t) => {
+      t.same(await textsOf('product_sources', 'shoe'), ['pdp 1 1 1', 'pdpSmartSave 1 0 0']);
+      t.same(await textsOf('product_sources', ODD), ['email 1 0 0']);
+      t.same(await textsOf('product_sources', 'mug'), []);
+      t.same(await textsOf('product_devices', 'shoe'), ['desktop 2', 'phone 2']);
+    },
+  );
 
   t.test('carts, orders and revenue of a product, among those of all', async (t) => {
     const all = { EUR: 102.5 };

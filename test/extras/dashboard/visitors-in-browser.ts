@@ -108,7 +108,7 @@ export async function visitorsInBrowser(t: Test, browser: Browser, fixtures: Vis
   });
 
   await t.test(
-    'what a stranger types as name, title, handle or address is text, and loads nothing',
+    'a name, title, handle or address that a stranger types is text, and loads nothing',
     async (t) => {
       const { page, said, asked, url } = await visit(t);
       const sessionId = `x"><svg onload=alert(1)>`;

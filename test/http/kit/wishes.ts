@@ -139,7 +139,7 @@ export async function kitWishes(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.equal(await page.getByRole('status').getByText('Added').count(), 1);
   });
 
-  await t.test('what is damaged or not ours stops nothing else', async (t) => {
+  await t.test('a damaged stored value, a wrong heart or a foreign element stops nothing else', async (t) => {
     const visitor = await visit(t, fixtures, {});
     const wrong = `<wishlist-heart product-id="3" variant-from="[["></wishlist-heart>
       <wishlist-heart for="#none"></wishlist-heart><script type="application/json" id="bare">{"id":4,"variants":[]}</script>
