@@ -43,7 +43,7 @@ export function scriptText(script: Script, name: string): string {
   const text = existsSync(minified) ? readFileSync(minified, 'utf8') : source;
   return text
     .replaceAll(/\/beacon(\\?)\.js/g, `/${name}$1.js`)
-    .replace('beacon-page.js', () => `${name}-page.js?v=${hashOf(sourceOf('page'))}`);
+    .replace('beacon-page.js', () => `${name}-page.js?v=${hashOf(sourceOf('page')).slice(0, 8)}`);
 }
 
 function hashOf(text: string): string {

@@ -170,29 +170,35 @@ export async function kitLooks(t: Test, fixtures: BrowserFixtures): Promise<void
     const item = { ...product, price: '1.00', image: 'https://picture.invalid/1.jpg' };
     await app.shop.add({ sessionId: await sessionOf(page) }, item);
     await page.reload();
-    const picture = page.locator('wishlist-page img[part=picture]:not([src])');
+    const picture = page.locator('wishlist-page span[part=picture]');
     t.match(await picture.boundingBox(), { width: 80, height: 80 });
   });
 
-  await t.test("a list says that the service doesn't answer, until it does", async (t) => {
-    const visitor = await visit(t, fixtures, {});
-    let isAway = true;
-    await visitor.context.route(/\/(item|product|share)\//, (route) =>
-      isAway ? route.abort() : route.continue(),
-    );
-    const url = shop.show('/list-away', `<wishlist-page></wishlist-page>${kitTag(fixtures.service)}`);
-    for (const [address, empty] of [
-      [url, 'Your wishlist is empty'],
-      [`${url}?code=0123456789abcdef`, 'This wishlist is empty'],
-    ] as const) {
-      isAway = true;
-      const page = await visitor.open(address);
-      const note = page.locator('wishlist-page [part=empty]');
-      await note.filter({ hasText: 'Something went wrong' }).waitFor();
-      isAway = false;
-      await note.filter({ hasText: empty }).waitFor();
-    }
-  });
+  for (const [name, status] of [
+    ['does not answer', 0],
+    ['answers with an error', 502],
+  ] as const)
+    await t.test(`a list says that the service ${name}, until it has the list`, async (t) => {
+      const visitor = await visit(t, fixtures, {});
+      const headers = { 'access-control-allow-origin': '*' };
+      let isAway = true;
+      await visitor.context.route(/\/(item|share)\//, (route) => {
+        if (!isAway) return route.continue();
+        return status ? route.fulfill({ status, headers, body: '{}' }) : route.abort();
+      });
+      const url = shop.show('/list-away', `<wishlist-page></wishlist-page>${kitTag(service)}`);
+      for (const [address, empty] of [
+        [url, 'Your wishlist is empty'],
+        [`${url}?code=0123456789abcdef`, 'This wishlist is empty'],
+      ] as const) {
+        isAway = true;
+        const page = await visitor.open(address);
+        const note = page.locator('wishlist-page [part=empty]');
+        await note.filter({ hasText: 'Something went wrong' }).waitFor();
+        isAway = false;
+        await note.filter({ hasText: empty }).waitFor();
+      }
+    });
 
   await t.test('clicks are saved after a service was away for 30 s, or the browser offline', async (t) => {
     const visitor = await visit(t, fixtures, {});

@@ -21,7 +21,7 @@ const kit = {
   ask,
   randomId,
   whyOff,
-  whyNoAnswer: () => off,
+  whyNoAnswer: () => off || rests.reads,
   toCart,
   shopRoot,
   // Elements.
@@ -51,7 +51,7 @@ async function loadSecond(tries = 0) {
   try {
     return (await import(url)).default(kit);
   } catch (error) {
-    warn(`${url.pathname}: ${error.message}`);
+    warn(`${error}`);
   }
   await later(tries);
   return loadSecond(tries + 1);

@@ -25,8 +25,10 @@ class Row {
     else this.add('remove', () => page.remove(item));
     const looks = { class: 'i', part: 'picture', src: image, alt: image && '', loading: image && 'lazy' };
     const picture = make(image ? 'img' : 'span', looks);
-    // Without an address, browsers show a plain area in place of their sign for a broken picture.
-    picture.addEventListener('error', () => picture.removeAttribute('src'));
+    // A plain area in place of the browser's sign for a broken picture.
+    picture.addEventListener('error', () =>
+      picture.replaceWith(make('span', { class: 'i', part: 'picture' })),
+    );
     this.element = make('li', {}, picture, about, this.prices, this.actions);
     this.paint();
   }

@@ -70,11 +70,12 @@ class ListPage {
     return code ? this.friend : kit.items();
   }
 
+  /** @param all the newest first; two may have been added in the same millisecond */
   sorted(all) {
+    if (this.select.value === 'oldest') return [...all].reverse();
     const currencies = [...new Set(all.map(({ currencyCode }) => currencyCode))];
     const rank = ({ currencyCode }) => currencies.indexOf(currencyCode);
     const by = {
-      oldest: (a, b) => (a.addedAt || '9').localeCompare(b.addedAt || '9'),
       name: (a, b) => a.productTitle.localeCompare(b.productTitle, undefined, { numeric: true }),
       // Amounts of two currencies can't be compared: the currency of the newest item comes first.
       price: (a, b) => rank(a) - rank(b) || a.price - b.price,
