@@ -19,6 +19,7 @@ import { kitPages } from './kit/pages.js';
 import { kitPopular } from './kit/popular.js';
 import { kitRecipes } from './kit/recipes.js';
 import { kitSecondScript } from './kit/second-script.js';
+import { kitSessions } from './kit/sessions.js';
 import { kitWishes } from './kit/wishes.js';
 import { kitWords } from './kit/words.js';
 
@@ -30,6 +31,7 @@ const PARTS = {
   'the kit: design of the list': kitDesign,
   'the kit: hearts': kitHearts,
   'the kit: wishes': kitWishes,
+  'the kit: sessions': kitSessions,
   'the kit: navigation': kitNavigation,
   'the kit: looks': kitLooks,
   'the kit: money': kitMoney,

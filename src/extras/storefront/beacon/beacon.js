@@ -17,6 +17,8 @@
     tag ? { src: tag.src } : {},
     window.wishmeterOptions,
   );
+  // A copy of the page that Turbo or htmx shows again has the tag with its mark, and a customer of back then.
+  if (tag) tag.dataset.seen = '';
   // The page's stub has queued earlier calls. (window.wishmeter may also be an element.)
   const { queue, visit, update } = Object(window.wishmeter);
   if (visit && !queue) {
@@ -29,6 +31,9 @@
     return;
   }
 
+  // An id may be a number, and nobody null.
+  const plain = (customer) => String(customer || '');
+  if (options.customer !== undefined) options.customer = plain(options.customer);
   const { userAgent } = navigator;
   const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
   // Separates the session id from data-customer, which may contain blanks.
@@ -190,16 +195,16 @@
       return counted;
     },
     async login({ customer, backend = options.backend }) {
-      options.customer = present = customer;
+      options.customer = present = plain(customer);
       options.backend = backend;
       await api.session();
     },
     /** A page that changes without a load runs its tag again. A second tag of the same page changes nothing. */
     update(tag) {
-      const { productHandle, customer } = tag;
+      const { productHandle, customer, seen } = tag;
       const isSame = viewed === view() && productHandle === options.productHandle;
       options.productHandle = productHandle;
-      if (customer !== undefined) api.login(tag);
+      if (customer !== undefined && seen === undefined) api.login(tag);
       if (productHandle && !isSame) api.visit(productHandle);
     },
     count: soon(async (handle) => (await counts([handle]))[handle]),

@@ -4,5 +4,10 @@ const before = window.wishmeter?.queue ? {} : Object(window.wishmeter);
 const isCounted = before.visit && !before.has;
 if (isCounted) {
   window.wishmeter = undefined;
-  window.wishmeterOptions = { ...window.wishmeterOptions, productHandle: '' };
+  const { wishmeterOptions } = window;
+  window.wishmeterOptions = { ...wishmeterOptions, productHandle: '' };
+  // For the next page's tag.
+  setTimeout(() => {
+    window.wishmeterOptions = wishmeterOptions;
+  });
 }

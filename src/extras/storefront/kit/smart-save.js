@@ -1,6 +1,6 @@
 // Smart Save: after N visits, a heart offers to save its product, or saves it with an undo. A page's product has one
 // offer at a time.
-const considered = new Set();
+const considered = new WeakSet();
 
 async function smartSave() {
   if (isPrivate()) return;

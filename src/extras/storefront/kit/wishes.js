@@ -53,7 +53,8 @@ function forgetAnswers() {
   if (cache) cache.at = 0;
 }
 
-const isPresent = ({ id }) => !id || id === who().id || id === replaced;
+/** A refused guest's wishes go on in the next session, but never a customer's. */
+const isPresent = ({ id, owner }) => !id || id === who().id || (id === replaced && !owner);
 
 function put(wish) {
   wishes.set(wish.k, wish);
@@ -63,19 +64,19 @@ function put(wish) {
 function drop({ k, key }) {
   if (wishes.get(k)?.key === key) wishes.delete(k);
   if (read(WISH + k)?.key === key) erase(WISH + k);
-  delete rests[k];
+  clicked.delete(key);
 }
 
 /** Takes over what an earlier page or another tab has stored. */
 function load() {
   const { id } = who();
-  const stored = read(CACHE);
-  if (stored?.id === id && Object(stored.keys) === stored.keys) cache = stored;
-  else if (cache?.id !== id) {
+  if (cache?.id !== id) {
     cache = { id, keys: {} };
     items = undefined;
     answered.clear();
   }
+  const stored = read(CACHE);
+  if (stored?.id === id && Object(stored.keys) === stored.keys) cache = stored;
   for (const name of Object.keys(storage)) if (name.startsWith(WISH)) loadWish(name);
   for (const wish of [...wishes.values()]) if (!isPresent(wish)) drop(wish);
   count();
@@ -147,6 +148,7 @@ function wish(list, reason, element) {
   for (const one of list) {
     const k = keyOf(one.item || one.gone);
     for (const other of [...wishes.values()]) if (covers(k, other.k) || covers(other.k, k)) drop(other);
+    delete rests[k];
     const key = randomId();
     if (element !== document) clicked.set(key, element);
     put({ k, id, owner, ...one, key });
@@ -162,7 +164,8 @@ function wish(list, reason, element) {
 function confirm(wish, { productId, variantId }) {
   const { k, item } = wish;
   // The service trims ids.
-  const saved = item ? keyOf({ productId, variantId }) : k;
+  const saved = item && productId ? keyOf({ productId, variantId }) : k;
+  const element = clicked.get(wish.key);
   const before = Object.keys(cache.keys).length;
   if (item) {
     cache.keys[saved] = 1;
@@ -174,17 +177,13 @@ function confirm(wish, { productId, variantId }) {
   drop(wish);
   saveCache();
   paintAll();
-  const element = clicked.get(wish.key);
   if (element?.item) say(element, item ? 'added' : 'removed');
 }
 
-/** Empties all: the next guest must get nothing of the customer's. */
+/** Keeps nothing of the last session: the next guest must get nothing of the customer's. */
 function logout() {
-  for (const name of Object.keys(storage)) if (name.startsWith(WISH)) erase(name);
-  wishes.clear();
-  answered.clear();
-  items = undefined;
-  cache = { id: who().id, keys: {}, count: 0, at: 0 };
-  saveCache();
+  load();
+  for (const wish of wishes.values()) if (wish.id && wish.id !== cache.id) drop(wish);
+  count();
   changed('login');
 }
