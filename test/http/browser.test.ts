@@ -12,6 +12,7 @@ import { shopifyTheme } from './browser/shopify-theme.js';
 import { storefrontPage } from './browser/storefront-page.js';
 import { kitDesign } from './kit/design.js';
 import { kitHearts } from './kit/hearts.js';
+import { kitLimits } from './kit/limits.js';
 import { kitLooks } from './kit/looks.js';
 import { kitMoney } from './kit/money.js';
 import { kitNavigation } from './kit/navigation.js';
@@ -31,6 +32,7 @@ const PARTS = {
   'the kit: design of the list': kitDesign,
   'the kit: hearts': kitHearts,
   'the kit: wishes': kitWishes,
+  'the kit: limits': kitLimits,
   'the kit: sessions': kitSessions,
   'the kit: navigation': kitNavigation,
   'the kit: looks': kitLooks,

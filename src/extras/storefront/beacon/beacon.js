@@ -4,7 +4,6 @@
 // localStorage has a random session id, followed by a space and data-customer if a customer is logged in. They are one
 // item, so that they change together.
 (() => {
-  // @include first
   // A module has no currentScript, so its tag is found by attributes that the beacon.js of other services lacks.
   const named = 'script[src*="/beacon.js"]';
   const tag = [
@@ -17,6 +16,7 @@
     tag ? { src: tag.src } : {},
     window.wishmeterOptions,
   );
+  // @include first
   // A copy of the page that Turbo or htmx shows again has the tag with its mark, and a customer of back then.
   if (tag) tag.dataset.seen = '';
   // The page's stub has queued earlier calls. (window.wishmeter may also be an element.)
@@ -32,7 +32,7 @@
   }
 
   // An id may be a number, and nobody null.
-  const plain = (customer) => String(customer || '');
+  const plain = (customer) => String(customer || '').trim();
   if (options.customer !== undefined) options.customer = plain(options.customer);
   const { userAgent } = navigator;
   const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
@@ -134,7 +134,7 @@
     const before = renewed ? '' : stored();
     const [id, owner = ''] = before.split(BLANK);
     // data-customer is compared only once per page, because another tab may have logged out since.
-    const now = present === undefined ? owner : present.trim();
+    const now = present === undefined ? owner : present;
     present = undefined;
     renewed = false;
     const next = (id !== replaced && (!owner || owner === now) && id) || randomId();

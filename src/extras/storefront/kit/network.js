@@ -57,7 +57,7 @@ const PRIVATE = 'wishmeter_wishlist';
 /** @returns the session and its customer; nothing if the page names another customer, and the session must end */
 function who() {
   const [id, owner = ''] = String(isPrivate() ? read(PRIVATE) || '' : stored()).split(BLANK);
-  const isOver = owner && present !== undefined && owner !== present.trim();
+  const isOver = owner && present !== undefined && owner !== present;
   return isOver ? { id: '', owner: '' } : { id, owner };
 }
 
@@ -76,7 +76,7 @@ async function sessionFor(isClick) {
   if (!isPrivate()) return session();
   const { id, owner } = who();
   const next = id && id !== replaced ? id : isClick ? randomId() : '';
-  write(PRIVATE, next && `${next} ${present?.trim() || owner}`.trim());
+  write(PRIVATE, next && `${next} ${present || owner}`.trim());
   // As in the beacon's identify().
   if (next) present = undefined;
   return next;
@@ -90,17 +90,18 @@ function viaBackend() {
 }
 
 /** Continues through the backend or with a new session, after a login, a logout or an erasure. */
-async function changeSession(status, code, sent) {
+async function changeSession(code, sent) {
   const { id, owner } = who();
   // Another request has already changed the session.
   if (id && id !== sent) return;
   linked = code === 'session_belongs_to_customer' && options.backend && id;
   if (!linked) {
-    replaced = sent;
+    // A refused guest's wishes go on in the next session, but never a customer's.
+    if (!owner) replaced = sent;
     present = '';
     await sessionFor();
   }
-  if (status === 401 && owner) logout();
+  logout();
   forgetAnswers();
 }
 
@@ -148,8 +149,8 @@ async function ask(path, body, key) {
     if (who().id !== (sessionId || '')) return { status: 403, json: {}, isForeign: true };
     const isForeign =
       (isOwn && status === 401) || code === 'session_belongs_to_customer' || code === 'session_retired';
-    if (isForeign) await changeSession(status, code, sessionId);
-    const mayRepeat = status === 408 || status === 429 || status > 499;
+    if (isForeign) await changeSession(code, sessionId);
+    const mayRepeat = [408, 429].includes(status) || status > 499;
     return { status, json, isForeign, wait: mayRepeat && ((tries) => waitOf(answer, tries)) };
   } catch {
     return { status: 0, json: {}, wait: backOff };

@@ -26,7 +26,7 @@ Object.assign(api, isCounted && before, {
     return refresh(reason, true);
   },
   visit(handle) {
-    considered = new WeakSet();
+    considered = undefined;
     askSoon();
     return countVisit(handle);
   },

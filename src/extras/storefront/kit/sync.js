@@ -70,31 +70,25 @@ async function send() {
     sending.add(k);
     sentAt = performance.now();
     setTimeout(send, SLOW + 1);
-    alone(k, () => sendOne(wish))
-      .catch((error) => {
+    const work = () =>
+      sendOne(wish).catch((error) => {
         warn(error);
         rest(k, backOff);
-      })
-      .then(() => {
-        sending.delete(k);
-        syncLater();
-        send();
       });
+    alone(k, work).then(() => {
+      sending.delete(k);
+      syncLater();
+      send();
+    });
   }
 }
 
 /** Runs the work unless another tab does. navigator.locks needs https and cookies; what it guards is safe without. */
 async function alone(k, work) {
-  let isRun;
-  const run = (lock) => {
-    isRun = true;
-    if (lock) return work();
-    rest(k, () => SLOW);
-  };
+  const run = (lock) => (lock ? work() : rest(k, () => SLOW));
   try {
     await navigator.locks.request(`wishmeter ${k}`, { ifAvailable: true }, run);
-  } catch (error) {
-    if (isRun) throw error;
+  } catch {
     await work();
   }
 }
@@ -111,12 +105,11 @@ async function sendOne(wish) {
     await sessionFor(true);
     if (wishes.get(k) !== wish) return;
     load();
-    wish = { ...wish, ...who() };
-    put(wish);
   }
+  const sent = wish.id ? wish : put({ ...wish, ...who() });
   const answer = await (item ? ask('item/add', item, key) : removeNow(gone, key));
   const { status, json, wait, isForeign } = answer;
-  if (!isPresent(wish)) return logout();
+  if (!isPresent(sent)) return logout();
   if (isForeign && moves < 3) {
     // The present session sends it again.
     if (wishes.get(k)?.key === key) put({ ...wish, ...who(), moves: moves + 1 });

@@ -53,12 +53,12 @@ function forgetAnswers() {
   if (cache) cache.at = 0;
 }
 
-/** A refused guest's wishes go on in the next session, but never a customer's. */
-const isPresent = ({ id, owner }) => !id || id === who().id || (id === replaced && !owner);
+const isPresent = ({ id }) => !id || id === who().id || id === replaced;
 
 function put(wish) {
   wishes.set(wish.k, wish);
   if (wish.id) write(WISH + wish.k, wish);
+  return wish;
 }
 
 function drop({ k, key }) {
@@ -183,7 +183,5 @@ function confirm(wish, { productId, variantId }) {
 /** Keeps nothing of the last session: the next guest must get nothing of the customer's. */
 function logout() {
   load();
-  for (const wish of wishes.values()) if (wish.id && wish.id !== cache.id) drop(wish);
-  count();
   changed('login');
 }
