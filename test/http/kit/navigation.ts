@@ -3,7 +3,14 @@
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { type BrowserFixtures, eventually, sessionOf, tag, type Visitor, visit } from '../../harness/storefront.js';
+import {
+  type BrowserFixtures,
+  eventually,
+  sessionOf,
+  tag,
+  type Visitor,
+  visit,
+} from '../../harness/storefront.js';
 import { openBackend } from './backend.js';
 import { becomes, heartTag, kitTag, LISTENER, press, pressed, ROOM, rows } from './shop.js';
 
@@ -154,7 +161,10 @@ export async function kitNavigation(t: Test, fixtures: BrowserFixtures): Promise
     for (const id of [1, 2]) {
       const own = `data-product-handle="twice-${id}"`;
       const tags = tag(service, `twice-${id}`, undefined, '') + kitTag(service, own).replace('async', '');
-      shop.show(`/twice-${id}`, `<head><script src="/turbo.js" defer></script></head><body>${links}${heartTag(id)}${tags}</body>`);
+      shop.show(
+        `/twice-${id}`,
+        `<head><script src="/turbo.js" defer></script></head><body>${links}${heartTag(id)}${tags}</body>`,
+      );
     }
     const { page, goTo } = await openWithTurbo(await visit(t, fixtures, {}), `${shop.origin}/twice-1`);
     await becomes(page, '');

@@ -57,7 +57,7 @@ const PRIVATE = 'wishmeter_wishlist';
 /** @returns the session and its customer; nothing if the page names another customer, and the session must end */
 function who() {
   const [id, owner = ''] = String(isPrivate() ? read(PRIVATE) || '' : stored()).split(BLANK);
-  const isOver = owner && present !== undefined && owner !== present;
+  const isOver = owner && owner !== (present ?? owner);
   return isOver ? { id: '', owner: '' } : { id, owner };
 }
 

@@ -26,13 +26,12 @@ Object.assign(api, isCounted && before, {
     return refresh(reason, true);
   },
   visit(handle) {
-    considered = undefined;
+    for (const heart of elements) heart.isConsidered = false;
     askSoon();
     return countVisit(handle);
   },
   async login(to) {
     await setCustomer(to);
-    if (isPrivate()) await sessionFor();
     lookAgain();
   },
   async consent(yes) {
@@ -75,12 +74,14 @@ addEventListener('offline', () => {
   paintAll();
 });
 addEventListener('storage', ({ key: name }) => {
-  // localStorage.clear() gives no name.
+  // localStorage.clear() gives no name, and ends the session.
   if (name && !name.startsWith('wishmeter_')) return;
   const before = { ...keys };
-  if (!name) cache = wishes.clear();
-  else if (name.startsWith(WISH)) wishes.delete(name.slice(WISH.length));
-  load();
+  if (name?.startsWith(WISH)) {
+    wishes.delete(name.slice(WISH.length));
+    loadWish(name);
+    count();
+  } else load();
   for (const k in { ...before, ...keys }) if (k in before !== k in keys) touch(k);
   if (name !== 'wishmeter_linked') additions = ++changes;
   changed('other-tab');

@@ -11,12 +11,13 @@ const plainId = (id) =>
   String(id ?? '')
     .replace(/^gid:\/\/\w+\/\w+\//, '')
     .trim();
-const keyOf = ({ productId, variantId }) => `${plainId(productId)}:${plainId(variantId)}`;
+// Ids have no control characters.
+const keyOf = ({ productId, variantId }) => `${plainId(productId)}\n${plainId(variantId)}`;
 const productOf = (k) => {
-  const [productId, variantId] = k.split(/:([\s\S]*)/);
+  const [productId, variantId] = k.split('\n');
   return { productId, variantId: variantId === ALL ? null : variantId || null };
 };
-const allOf = (k) => k.replace(/:[\s\S]*/, `:${ALL}`);
+const allOf = (k) => `${k.split('\n')[0]}\n${ALL}`;
 /** True if a wish for `k` is one for `other`, too. */
 const covers = (k, other) => k === other || (k === allOf(k) && k === allOf(other));
 
@@ -174,8 +175,10 @@ function confirm(wish, { productId, variantId }) {
   if (cache.count !== undefined) cache.count += Object.keys(cache.keys).length - before;
   if (k === allOf(k)) cache.at = 0;
   touch(k);
-  drop(wish);
+  // Other tabs must see it saved before they see no wish for it.
   saveCache();
+  drop(wish);
+  count();
   paintAll();
   if (element?.item) say(element, item ? 'added' : 'removed');
 }
