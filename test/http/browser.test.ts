@@ -12,6 +12,7 @@ import { shopifyTheme } from './browser/shopify-theme.js';
 import { storefrontPage } from './browser/storefront-page.js';
 import { kitDesign } from './kit/design.js';
 import { kitHearts } from './kit/hearts.js';
+import { kitLimits } from './kit/limits.js';
 import { kitLooks } from './kit/looks.js';
 import { kitMoney } from './kit/money.js';
 import { kitNavigation } from './kit/navigation.js';
@@ -19,6 +20,7 @@ import { kitPages } from './kit/pages.js';
 import { kitPopular } from './kit/popular.js';
 import { kitRecipes } from './kit/recipes.js';
 import { kitSecondScript } from './kit/second-script.js';
+import { kitSessions } from './kit/sessions.js';
 import { kitWishes } from './kit/wishes.js';
 import { kitWords } from './kit/words.js';
 
@@ -30,6 +32,8 @@ const PARTS = {
   'the kit: design of the list': kitDesign,
   'the kit: hearts': kitHearts,
   'the kit: wishes': kitWishes,
+  'the kit: limits': kitLimits,
+  'the kit: sessions': kitSessions,
   'the kit: navigation': kitNavigation,
   'the kit: looks': kitLooks,
   'the kit: money': kitMoney,

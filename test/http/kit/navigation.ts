@@ -3,7 +3,14 @@
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { type BrowserFixtures, eventually, sessionOf, visit } from '../../harness/storefront.js';
+import {
+  type BrowserFixtures,
+  eventually,
+  sessionOf,
+  tag,
+  type Visitor,
+  visit,
+} from '../../harness/storefront.js';
 import { openBackend } from './backend.js';
 import { becomes, heartTag, kitTag, LISTENER, press, pressed, ROOM, rows } from './shop.js';
 
@@ -132,6 +139,65 @@ export async function kitNavigation(t: Test, fixtures: BrowserFixtures): Promise
     await eventually(t, titles, 'Shoe 1');
     await page.evaluate("history.pushState({}, '', '/kept?page=2')");
     t.equal(await titles(), 'Shoe 1', 'an attribute of the shop stands above the address');
+  });
+
+  const openWithTurbo = async (visitor: Visitor, url: string) => {
+    const body = readFileSync(LIBRARIES.turbo, 'utf8');
+    await visitor.context.route('**/turbo.js', (route) =>
+      route.fulfill({ body, contentType: 'text/javascript' }),
+    );
+    const page = await visitor.open(url);
+    const goTo = async (id: number) => {
+      await page.locator(`#to-${id}`).click();
+      await page.locator(`wishlist-heart[product-id="${id}"]`).waitFor();
+    };
+    return { page, goTo };
+  };
+
+  await t.test('a page from before a logout that Turbo shows again ends no session', async (t) => {
+    const links = [1, 2, 3].map((id) => `<a id="to-${id}" href="/old-${id}">${id}</a>`).join(' ');
+    for (const id of [1, 2, 3])
+      shop.show(`/old-${id}`, (customerId) => {
+        const customer = `data-customer="${customerId && `o${customerId}`}" data-backend="/wishlist"`;
+        return `<head><script src="/turbo.js" defer></script></head><body>${links}${heartTag(id)}${kitTag(service, customer)}</body>`;
+      });
+    const visitor = await visit(t, fixtures, {});
+    await visitor.login('76');
+    const { page, goTo } = await openWithTurbo(visitor, `${shop.origin}/old-1`);
+    await becomes(page, '');
+    await goTo(2);
+    await becomes(page, '', 2);
+    await visitor.login('');
+    await goTo(3);
+    await becomes(page, '', 3);
+    await press(page, 3);
+    await becomes(page, 'saved', 3);
+    const guest = await sessionOf(page);
+    await page.goBack();
+    await becomes(page, '', 2);
+    t.equal(await sessionOf(page), guest);
+    await goTo(1);
+    await becomes(page, '', 1);
+    await goTo(3);
+    await becomes(page, 'saved', 3);
+    t.equal(await sessionOf(page), guest);
+  });
+
+  await t.test('with the beacon beside the kit, each of Turbo’s pages is one visit', async (t) => {
+    const links = [1, 2].map((id) => `<a id="to-${id}" href="/twice-${id}">${id}</a>`).join(' ');
+    for (const id of [1, 2]) {
+      const own = `data-product-handle="twice-${id}"`;
+      const tags = tag(service, `twice-${id}`, undefined, '') + kitTag(service, own).replace('async', '');
+      shop.show(
+        `/twice-${id}`,
+        `<head><script src="/turbo.js" defer></script></head><body>${links}${heartTag(id)}${tags}</body>`,
+      );
+    }
+    const { page, goTo } = await openWithTurbo(await visit(t, fixtures, {}), `${shop.origin}/twice-1`);
+    await becomes(page, '');
+    await goTo(2);
+    await becomes(page, '', 2);
+    for (const id of [1, 2]) await eventually(t, () => page.evaluate(`wishmeter.count('twice-${id}')`), 1);
   });
 
   await t.test('the live region and messages survive a page that replaces its body', async (t) => {

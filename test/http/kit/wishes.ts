@@ -147,8 +147,8 @@ export async function kitWishes(t: Test, fixtures: BrowserFixtures): Promise<voi
     const other = "<script>customElements.define('wishlist-count', class extends HTMLElement {})</script>";
     const page = await visitor.open(two);
     await becomes(page, '');
-    await page.evaluate(`localStorage.wishmeter_list = '{"id'; localStorage['wishmeter_wish_1:11'] = '{';
-      localStorage['wishmeter_wish_2:21'] = '7'; localStorage.wishmeter_linked = 'x'`);
+    await page.evaluate(`localStorage.wishmeter_list = '{"id'; localStorage['wishmeter_wish_1\\n11'] = '{';
+      localStorage['wishmeter_wish_2\\n21'] = '7'; localStorage.wishmeter_linked = 'x'`);
     await page.goto(
       showKit(fixtures, '/damaged', other + wrong + heartTag(1), 'data-product-handle="damaged"'),
     );

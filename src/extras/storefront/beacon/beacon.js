@@ -4,7 +4,6 @@
 // localStorage has a random session id, followed by a space and data-customer if a customer is logged in. They are one
 // item, so that they change together.
 (() => {
-  // @include first
   // A module has no currentScript, so its tag is found by attributes that the beacon.js of other services lacks.
   const named = 'script[src*="/beacon.js"]';
   const tag = [
@@ -17,6 +16,9 @@
     tag ? { src: tag.src } : {},
     window.wishmeterOptions,
   );
+  // @include first
+  // A copy of the page that Turbo or htmx shows again has the tag with its mark, and a customer of back then.
+  if (tag) tag.dataset.seen = '';
   // The page's stub has queued earlier calls. (window.wishmeter may also be an element.)
   const { queue, visit, update } = Object(window.wishmeter);
   if (visit && !queue) {
@@ -29,6 +31,9 @@
     return;
   }
 
+  // An id may be a number, and nobody null.
+  const plain = (customer) => String(customer || '').trim();
+  if (options.customer !== undefined) options.customer = plain(options.customer);
   const { userAgent } = navigator;
   const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
   // Separates the session id from data-customer, which may contain blanks.
@@ -129,7 +134,7 @@
     const before = renewed ? '' : stored();
     const [id, owner = ''] = before.split(BLANK);
     // data-customer is compared only once per page, because another tab may have logged out since.
-    const now = present === undefined ? owner : present.trim();
+    const now = present === undefined ? owner : present;
     present = undefined;
     renewed = false;
     const next = (id !== replaced && (!owner || owner === now) && id) || randomId();
@@ -190,16 +195,16 @@
       return counted;
     },
     async login({ customer, backend = options.backend }) {
-      options.customer = present = customer;
+      options.customer = present = plain(customer);
       options.backend = backend;
       await api.session();
     },
     /** A page that changes without a load runs its tag again. A second tag of the same page changes nothing. */
     update(tag) {
-      const { productHandle, customer } = tag;
+      const { productHandle, customer, seen } = tag;
       const isSame = viewed === view() && productHandle === options.productHandle;
       options.productHandle = productHandle;
-      if (customer !== undefined) api.login(tag);
+      if (customer !== undefined && seen === undefined) api.login(tag);
       if (productHandle && !isSame) api.visit(productHandle);
     },
     count: soon(async (handle) => (await counts([handle]))[handle]),

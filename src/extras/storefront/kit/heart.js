@@ -17,8 +17,8 @@ function show(element, names, why) {
 }
 
 /** One element that fails stops no other. */
-function paintAll() {
-  for (const element of elements)
+function paintAll(some = elements) {
+  for (const element of some)
     try {
       element.paint();
     } catch (error) {
@@ -33,7 +33,7 @@ class Painted extends HTMLElement {
       this.build();
     }
     elements.add(this);
-    paintAll();
+    paintAll([this]);
     askSoon();
   }
 
@@ -42,7 +42,7 @@ class Painted extends HTMLElement {
   }
 
   attributeChangedCallback() {
-    if (this.shadowRoot) this.connectedCallback();
+    if (this.shadowRoot && this.isConnected) this.connectedCallback();
   }
 }
 

@@ -29,7 +29,6 @@ const kit = {
   button,
   decimal,
   fire,
-  isolated,
   languageOf,
   make,
   show,

@@ -25,10 +25,6 @@ for (const language in options.texts) shopTexts[plainLanguage(language)] = optio
 const languageOf = (element) =>
   plainLanguage((element.closest('[lang]') || document.documentElement).lang || navigator.language);
 
-/** Keeps a name that is written from right to left, or stands in such a text, from moving what is around it. */
-const isolated = (value, around = '') =>
-  /[\u0590-\u08ff]/.test(around + value) ? `\u2068${value}\u2069` : value;
-
 /** @returns attribute `text-<name>`, the shop's text or ours, in the page's language; `#` is `value` */
 function text(element, name, value) {
   const language = languageOf(element);
@@ -37,7 +33,7 @@ function text(element, name, value) {
     .flatMap((table) => languages.map((one) => table[one]?.[name]))
     .filter((one) => one !== undefined);
   const template = String(element.getAttribute(`text-${name}`) ?? found ?? name);
-  return template.replace('#', () => isolated(value, template));
+  return template.replace('#', () => value);
 }
 
 // A heart's halo is the inverse of its colour, so that it is seen on any photo.

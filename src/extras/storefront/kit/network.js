@@ -1,6 +1,8 @@
 // Requests, sessions and the back-off. Visits are sent again, too, after 503 or 429.
 net.fetch = async (url, init) => {
   for (let tries = 0; ; tries++) {
+    // Consent may have been withdrawn meanwhile.
+    if (whyOff()) throw 0;
     const answer = await fetch(url, init);
     if (tries === 3 || ![429, 503].includes(answer.status)) return answer;
     await new Promise((done) => setTimeout(done, waitOf(answer, tries)));
@@ -55,7 +57,7 @@ const PRIVATE = 'wishmeter_wishlist';
 /** @returns the session and its customer; nothing if the page names another customer, and the session must end */
 function who() {
   const [id, owner = ''] = String(isPrivate() ? read(PRIVATE) || '' : stored()).split(BLANK);
-  const isOver = owner && present !== undefined && owner !== present.trim();
+  const isOver = owner && owner !== (present ?? owner);
   return isOver ? { id: '', owner: '' } : { id, owner };
 }
 
@@ -73,29 +75,33 @@ function whyOff() {
 async function sessionFor(isClick) {
   if (!isPrivate()) return session();
   const { id, owner } = who();
-  const now = (options.customer || '').trim();
-  if (id && id !== replaced && (!owner || owner === now)) return id;
-  const next = isClick ? randomId() : '';
-  write(PRIVATE, next && `${next} ${now}`.trim());
+  const next = id && id !== replaced ? id : isClick ? randomId() : '';
+  write(PRIVATE, next && `${next} ${present || owner}`.trim());
+  // As in the beacon's identify().
+  if (next) present = undefined;
   return next;
 }
 
-// True after a 403, by which a tab learns that the visitor has logged in in another one.
-let isLoggedIn;
-const viaBackend = () => options.backend && (who().owner || isLoggedIn || (isPrivate() && options.customer));
+// The session after a 403, by which a tab learns that the visitor has logged in in another one.
+let linked;
+function viaBackend() {
+  const { id, owner } = who();
+  return options.backend && (owner || id === linked || (!id && present));
+}
 
 /** Continues through the backend or with a new session, after a login, a logout or an erasure. */
-async function changeSession(status, code, sent) {
+async function changeSession(code, sent) {
   const { id, owner } = who();
   // Another request has already changed the session.
   if (id && id !== sent) return;
-  isLoggedIn = code === 'session_belongs_to_customer' && options.backend;
-  if (!isLoggedIn) {
-    replaced = sent;
+  linked = code === 'session_belongs_to_customer' && options.backend && id;
+  if (!linked) {
+    // A refused guest's wishes go on in the next session, but never a customer's.
+    if (!owner) replaced = sent;
     present = '';
     await sessionFor();
   }
-  if (status === 401 && owner) logout();
+  logout();
   forgetAnswers();
 }
 
@@ -103,7 +109,8 @@ async function changeSession(status, code, sent) {
  * @param path `product/visit` deletes: visits are counted by the beacon
  * @param key the Idempotency-Key of a click; undefined for a read
  * @returns `status`, 0 without an answer; `wait`, if it may be sent again: milliseconds until then, by earlier tries;
- *   `isForeign`, true after a login, logout or erasure, to which changeSession has reacted
+ *   `isForeign`, true after a login, logout or erasure, to which changeSession has reacted; `isNone`, true if there is
+ *   no session yet, so nothing can be saved
  */
 async function ask(path, body, key) {
   const isVisit = path === 'product/visit';
@@ -112,8 +119,10 @@ async function ask(path, body, key) {
   const stop = new AbortController();
   let timer = setTimeout(() => stop.abort(), TIMEOUT);
   try {
+    // A session would wait for consent.
+    if (whyOff()) throw 0;
     const sessionId = (await sessionFor(key)) || null;
-    if (!sessionId && !isOwn) return { status: 404, json: {} };
+    if (!sessionId && !isOwn) return { status: 200, json: {}, isNone: true };
     const text = JSON.stringify({ identity: { sessionId, device }, ...body });
     if (isVisit) {
       // Some proxies drop the body of a DELETE.
@@ -136,10 +145,12 @@ async function ask(path, body, key) {
     // A 200 of somebody else, like a shop's password page, is no answer.
     if (ok && !(json.profileId || json.shareLink)) throw 0;
     const { code } = json;
+    // What is somebody else's by now.
+    if (who().id !== (sessionId || '')) return { status: 403, json: {}, isForeign: true };
     const isForeign =
       (isOwn && status === 401) || code === 'session_belongs_to_customer' || code === 'session_retired';
-    if (isForeign) await changeSession(status, code, sessionId);
-    const mayRepeat = status === 429 || status > 499;
+    if (isForeign) await changeSession(code, sessionId);
+    const mayRepeat = [408, 429].includes(status) || status > 499;
     return { status, json, isForeign, wait: mayRepeat && ((tries) => waitOf(answer, tries)) };
   } catch {
     return { status: 0, json: {}, wait: backOff };

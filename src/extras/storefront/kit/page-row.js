@@ -36,7 +36,7 @@ class Row {
   add(name, act) {
     const { host } = this.page;
     const one = kit.button(name, kit.text(host, name), act);
-    one.setAttribute('aria-label', `${kit.text(host, name)}: ${kit.isolated(this.item.productTitle)}`);
+    one.setAttribute('aria-label', `${kit.text(host, name)}: ${isolated(this.item.productTitle)}`);
     this.actions.append(one);
     return one;
   }

@@ -17,7 +17,7 @@ function toast(element, name, actions = {}, value = '') {
   if (!root.adoptedStyleSheets.includes(toastSheet))
     root.adoptedStyleSheets = [...root.adoptedStyleSheets, toastSheet];
   root.querySelector('.t')?.remove();
-  const message = text(element, name, value);
+  const message = text(element, name, isolated(value, text(element, name, '')));
   const box = make('div', { part: 'toast', class: 't', popover: 'manual' }, message);
   for (const action in actions)
     box.append(

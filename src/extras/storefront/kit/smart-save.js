@@ -1,14 +1,13 @@
 // Smart Save: after N visits, a heart offers to save its product, or saves it with an undo. A page's product has one
 // offer at a time.
-const considered = new Set();
 
 async function smartSave() {
   if (isPrivate()) return;
   for (const heart of elements) {
     const least = Number(heart.getAttribute('smart-save'));
     const item = heart.item?.();
-    if (!least || !item?.productId || considered.has(heart)) continue;
-    considered.add(heart);
+    if (!least || !item?.productId || heart.isConsidered) continue;
+    heart.isConsidered = true;
     const { productHandle, productTitle } = item;
     const visits = await api.count(productHandle);
     await refreshing;

@@ -14,7 +14,7 @@ const OWN_PAGE = 'wishlist-page:not([code])';
 let isReady;
 load();
 
-const { consent: setConsent, visit: countVisit, login: setCustomer } = api;
+const { consent: setConsent, visit: countVisit, login: setCustomer, forget: forgetSession } = api;
 Object.assign(api, isCounted && before, {
   has: (product) => Boolean(savedKey(product, product.variantId === undefined)),
   add: (item) => addItems([priced({ quantity: 1, source: 'other', inventoryAvailable: true, ...item })]),
@@ -26,21 +26,25 @@ Object.assign(api, isCounted && before, {
     return refresh(reason, true);
   },
   visit(handle) {
-    considered.clear();
+    for (const heart of elements) heart.isConsidered = false;
     askSoon();
     return countVisit(handle);
   },
   async login(to) {
-    isLoggedIn = false;
     await setCustomer(to);
-    if (isPrivate()) await sessionFor();
     lookAgain();
   },
   async consent(yes) {
     if (isCounted) before.consent(yes);
     await setConsent(yes);
-    if (!yes) write(PRIVATE, '');
+    if (!yes) erase(PRIVATE);
     lookAgain();
+  },
+  async forget() {
+    erase(PRIVATE);
+    const id = await forgetSession();
+    lookAgain();
+    return id;
   },
 });
 
@@ -57,10 +61,9 @@ for (const [name, element] of Object.entries(ELEMENTS))
 function lookAgain() {
   const { id } = cache;
   load();
-  // The session differs after a logout or a withdrawn consent.
-  if (id && id !== cache.id) logout();
   if (!(Math.abs(Date.now() - cache.at) < FRESH)) forgetAnswers();
-  changed(isReady && 'other-tab');
+  // The session differs after a logout or a withdrawn consent.
+  changed(id && id !== cache.id ? 'login' : isReady && 'other-tab');
   sync();
 }
 addEventListener('pageshow', (event) => event.persisted && lookAgain());
@@ -71,12 +74,14 @@ addEventListener('offline', () => {
   paintAll();
 });
 addEventListener('storage', ({ key: name }) => {
-  // localStorage.clear() gives no name.
+  // localStorage.clear() gives no name, and ends the session.
   if (name && !name.startsWith('wishmeter_')) return;
   const before = { ...keys };
-  if (!name) cache = wishes.clear();
-  else if (name.startsWith(WISH)) wishes.delete(name.slice(WISH.length));
-  load();
+  if (name?.startsWith(WISH)) {
+    wishes.delete(name.slice(WISH.length));
+    loadWish(name);
+    count();
+  } else load();
   for (const k in { ...before, ...keys }) if (k in before !== k in keys) touch(k);
   if (name !== 'wishmeter_linked') additions = ++changes;
   changed('other-tab');

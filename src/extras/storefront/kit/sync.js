@@ -9,7 +9,8 @@ const FRESH = 30000;
 
 // Product key, or `reads`, or `service` → `tries`, `until` by performance.now(), which no change of the clock moves.
 const rests = {};
-const isResting = (name) => performance.now() < rests[name]?.until;
+// Timers may end a little early.
+const isResting = (name) => rests[name]?.until > performance.now() + 100;
 const sending = new Set();
 // The product whose wish was refused.
 let problem = '';
@@ -35,24 +36,18 @@ function note(name, { status, wait }) {
 
 let timer;
 function sync() {
-  // Timers may end a little early.
-  const now = performance.now() + 100;
-  const { service, ...others } = rests;
-  if (service?.until < now) service.until = 0;
-  if (!service?.until) for (const one of Object.values(others)) if (one.until < now) one.until = 0;
   send();
   refresh(isReady && 'other-tab').then(syncLater);
 }
 
-/** Sets the timer to the end of the next rest. One that has ended has `until` 0. */
+/** Sets the timer to the end of the next rest. What has ended was tried. */
 function syncLater() {
   clearTimeout(timer);
   const { service, ...others } = rests;
-  const ends = Object.values(others).flatMap(({ until }) =>
-    until ? [Math.max(until, service?.until || 0)] : [],
-  );
-  const wait = Math.max(0, Math.min(...ends) - performance.now());
-  if (ends[0]) timer = setTimeout(() => document.hidden || sync(), wait);
+  const waits = Object.values(others)
+    .map(({ until }) => Math.max(until, service?.until || 0) - performance.now())
+    .filter((wait) => wait > 0);
+  if (waits[0]) timer = setTimeout(() => document.hidden || sync(), Math.min(...waits));
 }
 
 /** Tries at once what has failed. @param names only these */
@@ -75,37 +70,34 @@ async function send() {
     sending.add(k);
     sentAt = performance.now();
     setTimeout(send, SLOW + 1);
-    alone(k, () => sendOne(wish))
-      .catch(warn)
-      .then(() => {
-        sending.delete(k);
-        syncLater();
-        send();
+    const work = () =>
+      sendOne(wish).catch((error) => {
+        warn(error);
+        rest(k, backOff);
       });
+    alone(k, work).then(() => {
+      sending.delete(k);
+      syncLater();
+      send();
+    });
   }
 }
 
 /** Runs the work unless another tab does. navigator.locks needs https and cookies; what it guards is safe without. */
 async function alone(k, work) {
-  let isRun;
-  const run = (lock) => {
-    isRun = true;
-    if (lock) return work();
-    rest(k, () => SLOW);
-  };
+  const run = (lock) => (lock ? work() : rest(k, () => SLOW));
   try {
     await navigator.locks.request(`wishmeter ${k}`, { ifAvailable: true }, run);
-  } catch (error) {
-    if (isRun) throw error;
+  } catch {
     await work();
   }
 }
 
 async function sendOne(wish) {
-  const { k, item, gone, key, owner, moves = 0 } = wish;
+  const { k, item, gone, key, moves = 0 } = wish;
   // Another tab may have sent it.
   if (wish.id && read(WISH + k)?.key !== key) {
-    wishes.delete(k);
+    drop(wish);
     load();
     return changed('other-tab');
   }
@@ -113,11 +105,11 @@ async function sendOne(wish) {
     await sessionFor(true);
     if (wishes.get(k) !== wish) return;
     load();
-    put({ ...wish, ...who() });
   }
+  const sent = wish.id ? wish : put({ ...wish, ...who() });
   const answer = await (item ? ask('item/add', item, key) : removeNow(gone, key));
   const { status, json, wait, isForeign } = answer;
-  if (isForeign && owner) return logout();
+  if (!isPresent(sent)) return logout();
   if (isForeign && moves < 3) {
     // The present session sends it again.
     if (wishes.get(k)?.key === key) put({ ...wish, ...who(), moves: moves + 1 });
@@ -149,7 +141,7 @@ async function removeNow({ productId, variantId, productHandle, event }, key) {
       { productId, variantId: found.variantId, event },
       variantId === ALL ? randomId() : key,
     );
-  } while (variantId === ALL && answer.status === 200);
+  } while (variantId === ALL && answer.json.removed);
   if (answer.status !== 200 || !productHandle) return answer;
   // Smart Save counts the product's visits from 0, on all devices.
   const reset = await ask('product/visit', { productHandle }, randomId());
@@ -257,10 +249,10 @@ async function listNow(reason) {
 }
 
 function isUsable(answer) {
-  const { status, json, isForeign } = answer;
+  const { status, json, isForeign, isNone } = answer;
   // Under Global Privacy Control there is no session before the first click.
-  if (status === 404 && isPrivate()) answered.add('*');
-  const isAnswer = status === 200 || answered.has('*');
+  if (isNone) answered.add('*');
+  const isAnswer = status === 200;
   // A refusal, like that of a wrong key, may end, too.
   note('reads', { status, wait: !isAnswer && (answer.wait || backOff) });
   if (isAnswer) return true;

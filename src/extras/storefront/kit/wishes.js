@@ -11,12 +11,13 @@ const plainId = (id) =>
   String(id ?? '')
     .replace(/^gid:\/\/\w+\/\w+\//, '')
     .trim();
-const keyOf = ({ productId, variantId }) => `${plainId(productId)}:${plainId(variantId)}`;
+// Ids have no control characters.
+const keyOf = ({ productId, variantId }) => `${plainId(productId)}\n${plainId(variantId)}`;
 const productOf = (k) => {
-  const [productId, variantId] = k.split(/:([\s\S]*)/);
+  const [productId, variantId] = k.split('\n');
   return { productId, variantId: variantId === ALL ? null : variantId || null };
 };
-const allOf = (k) => k.replace(/:[\s\S]*/, `:${ALL}`);
+const allOf = (k) => `${k.split('\n')[0]}\n${ALL}`;
 /** True if a wish for `k` is one for `other`, too. */
 const covers = (k, other) => k === other || k === allOf(other);
 const isAll = (k) => k === allOf(k);
@@ -59,24 +60,25 @@ const isPresent = ({ id }) => !id || id === who().id || id === replaced;
 function put(wish) {
   wishes.set(wish.k, wish);
   if (wish.id) write(WISH + wish.k, wish);
+  return wish;
 }
 
 function drop({ k, key }) {
   if (wishes.get(k)?.key === key) wishes.delete(k);
   if (read(WISH + k)?.key === key) erase(WISH + k);
-  delete rests[k];
+  clicked.delete(key);
 }
 
 /** Takes over what an earlier page or another tab has stored. */
 function load() {
   const { id } = who();
-  const stored = read(CACHE);
-  if (stored?.id === id && Object(stored.keys) === stored.keys) cache = stored;
-  else if (cache?.id !== id) {
+  if (cache?.id !== id) {
     cache = { id, keys: {} };
     items = undefined;
     answered.clear();
   }
+  const stored = read(CACHE);
+  if (stored?.id === id && Object(stored.keys) === stored.keys) cache = stored;
   for (const name of Object.keys(storage)) if (name.startsWith(WISH)) loadWish(name);
   for (const wish of [...wishes.values()]) if (!isPresent(wish)) drop(wish);
   count();
@@ -153,6 +155,7 @@ function wish(list, reason, element) {
   for (const one of list) {
     const k = keyOf(one.item || one.gone);
     wishesFor(k).map(drop);
+    delete rests[k];
     const key = randomId();
     if (element !== document) clicked.set(key, element);
     put({ k, id, owner, ...one, key });
@@ -168,7 +171,8 @@ function wish(list, reason, element) {
 function confirm(wish, { productId, variantId }) {
   const { k, item } = wish;
   // The service trims ids.
-  const saved = item ? keyOf({ productId, variantId }) : k;
+  const saved = item && productId ? keyOf({ productId, variantId }) : k;
+  const element = clicked.get(wish.key);
   const before = Object.keys(cache.keys).length;
   if (item) {
     cache.keys[saved] = 1;
@@ -177,20 +181,16 @@ function confirm(wish, { productId, variantId }) {
   if (cache.count !== undefined) cache.count += Object.keys(cache.keys).length - before;
   if (isAll(k)) cache.at = 0;
   touch(k);
-  drop(wish);
+  // Other tabs must see it saved before they see no wish for it.
   saveCache();
+  drop(wish);
+  count();
   paintAll();
-  const element = clicked.get(wish.key);
   if (element?.item) say(element, item ? 'added' : 'removed');
 }
 
-/** Empties all: the next guest must get nothing of the customer's. */
+/** Keeps nothing of the last session: the next guest must get nothing of the customer's. */
 function logout() {
-  for (const name of Object.keys(storage)) if (name.startsWith(WISH)) erase(name);
-  wishes.clear();
-  answered.clear();
-  items = undefined;
-  cache = { id: who().id, keys: {}, count: 0, at: 0 };
-  saveCache();
+  load();
   changed('login');
 }
