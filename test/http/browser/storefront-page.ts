@@ -146,7 +146,7 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
           ),
         );
         const sessionId = `at-the-shop-${name}`;
-        const [own, foreign] = [`7${at}`, `8${at}`];
+        const [own, foreign] = [`900${at}`, `901${at}`];
         const cookie = `customer=${own}`;
         const identity = { sessionId, customerId: foreign };
         t.equal((await ask('/item/list', '', { identity })).status, 401, 'a guest');
