@@ -50,9 +50,9 @@ function syncLater() {
   if (waits[0]) timer = setTimeout(() => document.hidden || sync(), Math.min(...waits));
 }
 
-/** Tries at once what has failed. @param names only these */
+/** Tries at once what has failed, and forgets how often. @param names only these */
 function hurry(names = Object.keys(rests)) {
-  for (const name of names) if (rests[name]) rests[name].until = 0;
+  for (const name of names) delete rests[name];
   sync();
 }
 
