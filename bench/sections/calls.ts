@@ -10,7 +10,7 @@ import { VisitLog } from '../../src/visits/visit-log.js';
 import { startMasters } from '../servers/cluster.js';
 import { median } from '../statistics.js';
 
-export const SIZES = [1, 2, 5, 10, 30, 100] as const;
+const SIZES = [1, 2, 5, 10, 30, 100] as const;
 const VISITORS = 50_000;
 const PRODUCTS = 200;
 const BUCKETS = 16_384;
