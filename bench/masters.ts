@@ -15,7 +15,13 @@ const ROUNDS = 8;
 const SECONDS = 1;
 /** Smart Save asks for a count on some pages. */
 const READS = 0.2;
-const PLAN = { masters: 26, serves: 35, perSecond: 1_000_000 } as const;
+/** Columns of the plan in docs/scaling.md. */
+const PLANS = [
+  { masters: 1, serves: 2, perSecond: 1_000 },
+  { masters: 6, serves: 4, perSecond: 100_000 },
+  { masters: 26, serves: 35, perSecond: 1_000_000 },
+] as const;
+const PLAN = PLANS[2];
 
 /** Parts of the day's peak, with all processes and with those of three machines of four. */
 const DAY = [
@@ -45,7 +51,7 @@ await runProgram('bench-masters', async (dir) => {
   say('batches of one serve');
   print(await sizes(run));
   say('the plan');
-  print(await day(run), await losses(run, prices));
+  print(await plans(run), await day(run), await losses(run, prices));
   return 0;
 });
 
@@ -113,6 +119,24 @@ async function sizes(run: Run): Promise<string> {
   return table(['masters', 'reads', 'requests a call', ...heads], rows);
 }
 
+async function plans(run: Run): Promise<string> {
+  const rows = await inTurn(PLANS, async ({ masters, serves, perSecond }) => {
+    const both = await inTurn(BOTH, (mayWait) => run({ masters, perSecond: perSecond / serves, mayWait }));
+    return [
+      ...[
+        perSecond.toLocaleString('en'),
+        `${serves}`,
+        `${masters}`,
+        pair(both, ({ perCall }) => perCall.toFixed(1)),
+      ],
+      pair(both, ({ serveCpu }) => (serveCpu * serves).toPrecision(2)),
+      pair(both, ({ masterCpu }) => (masterCpu * serves * masters).toPrecision(2)),
+    ];
+  });
+  const heads = ['`serve`', 'masters', 'visits a call', 'cores: `serve`', 'cores: Redis'];
+  return table(['visits/s', ...heads], rows);
+}
+
 async function day(run: Run): Promise<string> {
   const { masters, perSecond } = PLAN;
   const rows = await inTurn(DAY, async ({ title, load, serves }) => {
@@ -141,7 +165,7 @@ async function losses(run: Run, { redis }: Prices): Promise<string> {
     const busy = (serves * (after.calls * redis.call + after.visits * redis.visit)) / 1e6;
     return [
       ...[
-        `${away}`,
+        away.toLocaleString('en'),
         percent((refused * 1_000 * serves) / perSecond / away),
         `${mostPending}`,
         ms(visitMs.p99),

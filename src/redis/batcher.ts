@@ -40,6 +40,8 @@ const MAX_BATCH_SIZE = 256 * 1024;
 /** Between two calls to a node, for each other node (bench/masters.ts measures what it saves). */
 const GAP_MS = 0.25;
 const MAX_GAP_MS = 8;
+/** So many operations don't wait for more: each one's part of the call's price is small. */
+const ENOUGH = 8;
 /** Deadlines in a batch differ by at most this part of the time-out. */
 const DEADLINE_SPREAD = 0.05;
 const ALL = 'all';
@@ -147,7 +149,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     let served: Group<Op> | undefined;
     for (const group of this.#groups.values()) {
       if (group.kind === 'node' && group.waiting.length > 0) {
-        if (group.due > now && group.waiting.every(this.#mayWait)) {
+        if (group.due > now && this.#mayAllWait(group.waiting)) {
           this.#wakeUp ??= setTimeout(this.#onWakeUp, group.due - now);
           continue;
         }
@@ -163,6 +165,10 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     served.due = now + Math.min(MAX_GAP_MS, GAP_MS * this.#groups.size);
     this.#groups.set(served.to, served); // others come first in the next tick
   };
+
+  #mayAllWait(waiting: readonly Op[]): boolean {
+    return waiting.length < ENOUGH && waiting.every(this.#mayWait);
+  }
 
   /** For when no request makes a tick. One timer is enough, because it fires within a gap. */
   readonly #onWakeUp = (): void => {
