@@ -4,11 +4,11 @@ import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
+import type { ItemIndex } from '../profiles/item-index.js';
 import { openProfiles, type ProfileParts } from '../profiles/open.js';
 import { DeploymentLostError } from '../redis/node-markers.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { visitFormat } from '../visits/visit-batch.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
 import type { RightsConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {

@@ -5,13 +5,13 @@ import { profileAnswer } from '../http/answer-schemas.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
 import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../http/operation.js';
 import { fitsBytes } from '../identity-rules.js';
-import { EventRequest } from '../profiles/event-requests.js';
 import { isPersonal, type Profiles } from '../profiles/profiles.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { KeyedOperation, RequestStore } from '../redis/requests.js';
 import { type EventRequest as EventInput, readEvent } from '../validation/requests.js';
 import { eventBody } from '../validation/schemas.js';
 import { eventIdOfName } from './event-id.js';
+import { EventRequest } from './recorder.js';
 import { encodeEvent } from './row.js';
 
 const EXAMPLE = {

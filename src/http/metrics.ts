@@ -5,7 +5,7 @@ import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
 import { counterBy } from '../metrics/counter-by.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
-import type { Swept } from '../profiles/sweeper.js';
+import type { Swept } from '../wishlist/sweeper.js';
 import { LEFT_OUT } from './left-out.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';

@@ -2,15 +2,15 @@
 
 import type { Issue } from '../errors.js';
 import type { Append } from '../events/appender.js';
+import type { RecordingBatch } from '../events/recorder.js';
 import type { Identity } from '../identity-rules.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
 import { fitsProduct } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
-import type { RecordingBatch } from './event-requests.js';
+import type { ItemIndex } from './item-index.js';
 import { Locator } from './locator.js';
 import { Login } from './login.js';
 import { Members } from './members.js';

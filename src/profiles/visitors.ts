@@ -7,12 +7,12 @@
 // Reads create and link nothing.
 
 import { ServiceError } from '../errors.js';
+import { type EventRequest, type RecordingBatch, recordAt, recordOnce } from '../events/recorder.js';
 import { type Identity, identityName } from '../identity-rules.js';
 import { ownLocation } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
+import { type Counted, type CountRequest, countAt, countOnce } from '../visits/counter.js';
 import type { VisitBatch, VisitKind } from '../visits/visit-batch.js';
-import { type Counted, type CountRequest, countAt, countOnce } from './counting.js';
-import { type EventRequest, type RecordingBatch, recordAt, recordOnce } from './event-requests.js';
 import type { Ask, Located, LocatedRequest, Locator } from './locator.js';
 import type { Check, Login } from './login.js';
 

@@ -2,9 +2,9 @@
 
 import { type Issue, ServiceError } from '../errors.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
+import type { GivenItem, ItemContent } from '../item-fields.js';
 import { normaliseEmail } from '../profiles/emails.js';
 import type { ProductName } from '../wishlist/item-check.js';
-import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
 import type { RemovalEvent } from '../wishlist/items.js';
 import type { AppSettings } from '../wishlist/settings.js';
 import {

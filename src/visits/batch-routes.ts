@@ -3,10 +3,10 @@
 import { ERRORS, ServiceError } from '../errors.js';
 import { visitBatchAnswer } from '../http/answer-schemas.js';
 import { type Operation, operation } from '../http/operation.js';
-import { countMany, type VisitOutcome } from '../profiles/many-visits.js';
 import type { Visitors } from '../profiles/visitors.js';
 import { readFlag, readVisitBatch } from '../validation/requests.js';
 import { visitBatchBody } from '../validation/schemas.js';
+import { countMany, type VisitOutcome } from './many-visits.js';
 import { COUNT_QUERY, answer as visitText } from './routes.js';
 
 /** Bytes for 500 visits. */

@@ -4,12 +4,12 @@ import { countAnswer, resetAnswer, visitAnswer } from '../http/answer-schemas.js
 import { hasKey, IDEMPOTENCY_KEY, onceUnderKey } from '../http/idempotency.js';
 import { LATER, MAX_BODY, type Operation, operation, type Request } from '../http/operation.js';
 import { isRobot } from '../http/robots.js';
-import { CountRequest } from '../profiles/counting.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
 import { TickQueue } from '../tick.js';
 import { readFlag, readVisitBody, readVisitQuery, type VisitRequest } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
+import { CountRequest } from './counter.js';
 import type { VisitKind } from './visit-batch.js';
 
 const PATH = '/product/visit';

@@ -2,11 +2,11 @@
 
 import { appendFormat } from '../../src/events/appender.js';
 import { recordingFormat } from '../../src/events/recording.js';
+import type { ItemIndex } from '../../src/profiles/item-index.js';
 import type { Limits } from '../../src/profiles/merge.js';
 import { openProfiles, type ProfileStats } from '../../src/profiles/open.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
-import type { ItemIndex } from '../../src/wishlist/item-index.js';
 import { openWishlist } from '../../src/wishlist/open.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 

@@ -5,13 +5,13 @@
 import { hash } from 'node:crypto';
 import type { Host } from '../../app/extra.js';
 import type { RightsConfig } from '../../app/settings.js';
+import type { ItemIndex } from '../../profiles/item-index.js';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { tagOf } from '../../redis/keys.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
-import type { ItemIndex } from '../../wishlist/item-index.js';
 
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than it takes to add an entry and its item. */

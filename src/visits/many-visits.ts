@@ -2,9 +2,9 @@
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import type { VisitKind } from '../visits/visit-batch.js';
-import { type Counted, CountRequest } from './counting.js';
-import { mustLink, namesOf, type Visitors } from './visitors.js';
+import { mustLink, namesOf, type Visitors } from '../profiles/visitors.js';
+import { type Counted, CountRequest } from './counter.js';
+import type { VisitKind } from './visit-batch.js';
 
 export type VisitOutcome = Counted | ServiceError;
 

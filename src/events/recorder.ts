@@ -1,10 +1,10 @@
 // Records events under their visitor's present profile.
 
-import type { Recording } from '../events/recording.js';
-import { eventTypeOf } from '../events/row.js';
+import { type Ask, type Located, LocatedRequest } from '../profiles/locator.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { KeyedOperation } from '../redis/requests.js';
-import { type Ask, type Located, LocatedRequest } from './locator.js';
+import type { Recording } from './recording.js';
+import { eventTypeOf } from './row.js';
 
 export type RecordingBatch = Batcher<Recording, string | undefined>;
 

@@ -1,9 +1,9 @@
 // Counts, reads and resets visits.
 
+import { type Ask, LocatedRequest } from '../profiles/locator.js';
 import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
-import type { VisitBatch, VisitEntry, VisitKind } from '../visits/visit-batch.js';
-import { type Ask, LocatedRequest } from './locator.js';
+import type { VisitBatch, VisitEntry, VisitKind } from './visit-batch.js';
 
 /** `count`: 0 unless asked for. */
 export interface Counted {

@@ -29,8 +29,8 @@ import {
   type ValueOf,
   variantId,
   word,
-} from '../field-schemas.js';
-import { SOURCES } from '../known-words.js';
+} from './field-schemas.js';
+import { SOURCES } from './known-words.js';
 
 export type ItemEvent = 'add' | 'remove' | 'moveToCart';
 
