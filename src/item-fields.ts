@@ -33,6 +33,7 @@ import {
 import { SOURCES } from './known-words.js';
 
 export type ItemEvent = 'add' | 'remove' | 'moveToCart';
+export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
 interface FieldSpec {
   /** The field in /item/add. */

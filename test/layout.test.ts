@@ -35,7 +35,11 @@ const IMPORTED = "export { pid } from 'node:process';\n";
 
 /** Rules of dependency-cruiser: rule, file, source. */
 const IMPORTS: readonly (readonly [string, string, string])[] = [
-  ['visits-imports-only-down', 'src/visits/p1.ts', "import '../http/access.js';"],
+  ['visits-imports-only-down', 'src/visits/p1.ts', "import '../wishlist/items.js';"],
+  ['events-imports-only-down', 'src/events/p11.ts', "import '../visits/visit-batch.js';"],
+  ['profiles-imports-only-down', 'src/profiles/p12.ts', "import type {} from '../events/row.js';"],
+  ['http-imports-only-down', 'src/http/p13.ts', "import type {} from '../profiles/visitors.js';"],
+  ['validation-imports-only-down', 'src/validation/p14.ts', "import '../http/access.js';"],
   ['redis-imports-only-down', 'src/redis/p2.ts', "import type {} from '../app/serve.js';"],
   ['flush-imports-only-down', 'src/flush/p3.ts', "import '../visits/visit-batch.js';"],
   ['errors-import-nothing', 'src/errors.ts', "import 'node:os';"],
@@ -46,7 +50,16 @@ const IMPORTS: readonly (readonly [string, string, string])[] = [
   ['src-needs-no-dev-dependencies', 'src/redis/p9.ts', "import { test } from 'tap';"],
   ['imports-resolve', 'src/redis/p10.ts', "import './nowhere.js';"],
 ];
-const IMPORTED_FILES = ['http/access', 'app/serve', 'visits/visit-batch', 'extras/embedded/redis', 'utils'];
+const IMPORTED_FILES = [
+  'http/access',
+  'app/serve',
+  'visits/visit-batch',
+  'wishlist/items',
+  'events/row',
+  'profiles/visitors',
+  'extras/embedded/redis',
+  'utils',
+];
 
 /** Rules of biome: sources that the rule refuses, and sources that it accepts. */
 const LINT: readonly {
@@ -129,6 +142,17 @@ t.test('each planted violation of a lint or import rule is found, and nothing el
     const isFound = titles.some((title) => rule.test(title));
     t.equal(isFound, isRefused, source);
   }
+});
+
+t.test('docs/architecture.md lists the folders of src in the order that `make check` holds', async (t) => {
+  const docs = (await readFile('docs/architecture.md', 'utf8')).split('## Folders')[1] ?? '';
+  const listed = Array.from(docs.matchAll(/^(?:- |.*, )`src\/[a-z]+\/`.*?:/gm), ([line]) =>
+    Array.from(line.matchAll(/`src\/([a-z]+)\/`/g), ([, folder]) => folder),
+  ).flat();
+  const rules = await readFile('.ci/dependency-cruiser.cjs', 'utf8');
+  const held = Array.from(rules.matchAll(/path: '\^src\/([a-z]+)\/(?:\(|')/g), ([, folder]) => folder);
+  t.ok(held.length > 10);
+  t.same(listed, held);
 });
 
 function partsOf(source: string): { head: string; code: string } {

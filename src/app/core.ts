@@ -1,6 +1,7 @@
 // Opens the core of `serve`: visits, events, wishlists, visitors.
 
-import { appendFormat } from '../events/appender.js';
+import { appendFormat, mergeAppender } from '../events/appender.js';
+import { EventRecorder } from '../events/recorder.js';
 import { recordingFormat } from '../events/recording.js';
 import { eventOperations } from '../events/routes.js';
 import { eventTypeOf } from '../events/row.js';
@@ -14,9 +15,10 @@ import { openProfiles } from '../profiles/open.js';
 import { profileOperations } from '../profiles/routes.js';
 import { RequestStore } from '../redis/requests.js';
 import { visitBatchOperation } from '../visits/batch-routes.js';
+import { VisitCounter } from '../visits/counter.js';
 import { visitListOperation } from '../visits/list-routes.js';
 import { visitOperations } from '../visits/routes.js';
-import { visitFormat } from '../visits/visit-batch.js';
+import { linkReader, visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
 import { ItemLimit } from '../wishlist/item-limit.js';
 import { itemOperations } from '../wishlist/item-routes.js';
@@ -67,7 +69,7 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
     ),
   );
   const identity = openProfiles({
-    ...{ store, visits, recordings, appends, itemIndex },
+    ...{ store, itemIndex, askLink: linkReader(visits), appendMerge: mergeAppender(appends) },
     limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
     stats: {
       ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
@@ -98,21 +100,24 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       metrics.recorded(eventTypeOf(line), 1);
     },
     ...{ appends, wishlists, identity, wishlist },
+    visitCounter: new VisitCounter(store, identity.visitors, visits, config.MAX_PRODUCTS),
+    eventRecorder: new EventRecorder(identity.visitors, recordings),
     requests: new RequestStore(store, timing.requestGraceMs),
     opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
   };
 }
 
 export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
-  const { config, log, store, identity, wishlist, requests, opens, webhooks } = core;
+  const { config, log, store, identity, visitCounter: counter, eventRecorder, wishlist } = core;
+  const { requests, opens, webhooks } = core;
   const { visitors, profiles } = identity;
   const { items, shares, purchases, settings } = wishlist;
   const imageRule = imageRuleOf(config);
   return [
-    ...visitOperations(visitors, requests, metrics.visitByRobot),
-    visitListOperation(visitors),
-    visitBatchOperation(visitors),
-    ...eventOperations(visitors, profiles, requests),
+    ...visitOperations(visitors, counter, requests, metrics.visitByRobot),
+    visitListOperation(counter),
+    visitBatchOperation(counter),
+    ...eventOperations(visitors, eventRecorder, profiles, requests),
     ...itemOperations({ visitors, profiles, items, requests, limit: new ItemLimit(store, itemLimits(core)) }),
     ...shareOperations({
       ...{ visitors, profiles, shares, items, opens, requests },
@@ -122,7 +127,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     ...settingsOperations(settings, requests),
     purchaseOperation(
       {
-        ...{ visitors, profiles, settings, purchases },
+        ...{ visitors, counter, profiles, settings, purchases },
         notes: new OrderNotes(store, ERASED_AT_S),
         append: core.appendOrder,
         lastErasure: (profileId) => lastErasure(store, profileId),

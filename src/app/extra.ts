@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Erasures } from '../clickhouse/erased-rows.js';
 import type { Append } from '../events/appender.js';
+import type { EventRecorder } from '../events/recorder.js';
 import type { HandedOver } from '../flush/stream-flusher.js';
 import type { Operation } from '../http/operation.js';
 import type { Task } from '../http/task-metrics.js';
@@ -16,6 +17,7 @@ import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import type { RequestStore } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
+import type { VisitCounter } from '../visits/counter.js';
 import type { WishlistParts } from '../wishlist/open.js';
 import type { ShareOpens } from '../wishlist/share-opens.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
@@ -57,6 +59,8 @@ export interface Core extends Host {
   readonly wishlists: WishlistBatch;
   readonly requests: RequestStore;
   readonly identity: ProfileParts;
+  readonly visitCounter: VisitCounter;
+  readonly eventRecorder: EventRecorder;
   readonly wishlist: WishlistParts;
   readonly opens: ShareOpens;
 }

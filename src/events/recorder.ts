@@ -1,7 +1,10 @@
 // Records events under their visitor's present profile.
 
-import { type Ask, type Located, LocatedRequest } from '../profiles/locator.js';
+import type { Identity } from '../identity-rules.js';
+import { type Ask, LocatedRequest } from '../profiles/locator.js';
+import type { Visitors } from '../profiles/visitors.js';
 import type { Batcher } from '../redis/batcher.js';
+import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Recording } from './recording.js';
 import { eventTypeOf } from './row.js';
@@ -27,25 +30,40 @@ type Encode = (profileId: string) => string;
 /** The answer of lua/events/recordEvents.lua if an earlier try has appended the event. */
 const RECORDED = '=';
 
-export function recordAt(batch: RecordingBatch, encode: Encode, recordId?: string): Ask<undefined> {
-  return async (location) => {
-    const line = encode(location.profileId);
-    const answer = await batch.run({ ...location, type: eventTypeOf(line), line, recordId });
-    return answer === RECORDED ? undefined : answer;
-  };
-}
+export class EventRecorder {
+  constructor(
+    private readonly visitors: Visitors,
+    private readonly batch: RecordingBatch,
+  ) {}
 
-/** Records an event once, even if its visitor gets another profile. @returns the profile that it was recorded under */
-export function recordOnce(
-  batch: RecordingBatch,
-  encode: Encode,
-  operation: KeyedOperation,
-): Ask<Pick<Located<unknown>, 'profileId'>> {
-  return (location) => {
-    const { profileId } = location;
-    return operation.doAt<{ readonly profileId: string } | string>(profileId, async (recordId, done) => {
-      if (done !== undefined) return { profileId: done.location };
-      return (await recordAt(batch, encode, recordId)(location)) ?? { profileId };
-    });
-  };
+  /** `record` without promises, unless ids are linked. */
+  submit(request: EventRequest, who: Identity, mayLink: boolean): void {
+    request.batch = this.batch;
+    this.visitors.send(request, who, mayLink);
+  }
+
+  /**
+   * Creates an unknown visitor. @param operation records the event once, even if its visitor gets another profile
+   * @returns the profile that it was recorded under @throws ServiceError `overloaded`
+   */
+  async record(who: Identity, mayLink: boolean, encode: Encode, operation?: KeyedOperation): Promise<string> {
+    if (operation === undefined)
+      return (await this.visitors.change(who, mayLink, this.#recordAt(encode))).profileId;
+    const ask: Ask<Pick<Location, 'profileId'>> = (location) => {
+      const { profileId } = location;
+      return operation.doAt<Pick<Location, 'profileId'> | string>(profileId, async (recordId, done) => {
+        if (done !== undefined) return { profileId: done.location };
+        return (await this.#recordAt(encode, recordId)(location)) ?? { profileId };
+      });
+    };
+    return (await this.visitors.change(who, mayLink, ask)).answer.profileId;
+  }
+
+  #recordAt(encode: Encode, recordId?: string): Ask<undefined> {
+    return async (location) => {
+      const line = encode(location.profileId);
+      const answer = await this.batch.run({ ...location, type: eventTypeOf(line), line, recordId });
+      return answer === RECORDED ? undefined : answer;
+    };
+  }
 }

@@ -65,6 +65,12 @@ export function linkedAt({ id }: Pick<LinkRef, 'id'>): number {
   return Number.parseInt(id, 10);
 }
 
+/** `extend` and `resolve` extend the life of a link; `resolve` creates an unknown profile. */
+export type LinkKind = 'resolve' | 'extend' | 'peek';
+
+/** Asks lua/visits/countVisits.lua. @returns text for `sessionStateIn` */
+export type AskLink = (profileId: string, kind: LinkKind) => Promise<string>;
+
 /** @param answer of `peek` in lua/visits/countVisits.lua */
 export function sessionStateIn(answer: string): SessionState {
   if (answer === '') return 'unknown';

@@ -13,8 +13,15 @@ import {
   RETIRED,
 } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
-import type { LinkKind, VisitBatch } from '../visits/visit-batch.js';
-import { type Link, parseLink, readLink, type SessionState, sessionStateIn } from './link.js';
+import {
+  type AskLink,
+  type Link,
+  type LinkKind,
+  parseLink,
+  readLink,
+  type SessionState,
+  sessionStateIn,
+} from './link.js';
 import type { Merger } from './merge.js';
 import type { ProfileIds } from './profile-id.js';
 
@@ -73,7 +80,7 @@ export class Locator {
 
   constructor(
     private readonly store: Store,
-    private readonly batch: VisitBatch,
+    private readonly askLink: AskLink,
     private readonly merger: Pick<Merger, 'finish' | 'settle'>,
     private readonly profileIds: ProfileIds,
   ) {}
@@ -130,8 +137,7 @@ export class Locator {
   /** A customer is never linked. */
   async stateOf(name: string, kind: LinkKind = 'peek'): Promise<SessionState> {
     const own = this.profileIds.of(name);
-    const asked = { kind, handle: '', device: null, ...ownLocation(own) };
-    const state = sessionStateIn((await this.batch.run(asked)) as string);
+    const state = sessionStateIn(await this.askLink(own, kind));
     if (typeof state === 'object') this.#remember(own, state, kind !== 'peek');
     else this.#remembered.delete(own);
     return state;

@@ -3,7 +3,7 @@
 import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent, encodeEvent } from '../events/row.js';
 import { type Identity, namesIn } from '../identity-rules.js';
-import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from '../item-fields.js';
+import { type ItemContent, type ItemPayload, payloadFields, type RemovalEvent } from '../item-fields.js';
 import type { ItemIndex } from '../profiles/item-index.js';
 import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
@@ -13,8 +13,6 @@ import { type Item, itemField, itemIdIn, newestFirst, newItem, parseItem } from 
 import { type CheckedItem, checkItems, type ProductName } from './item-check.js';
 import { type ItemPage, readItemPage } from './item-pages.js';
 import { countItems, readItems } from './stored-items.js';
-
-export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
 const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
   remove: payloadFields('remove').join(' '),
