@@ -5,6 +5,7 @@ import { type Ask, LocatedRequest } from '../profiles/locator.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Location } from '../redis/location.js';
+import { LUA } from '../redis/lua-codes.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Recording } from './recording.js';
 import { eventTypeOf } from './row.js';
@@ -26,9 +27,6 @@ export abstract class EventRequest extends LocatedRequest<undefined> implements 
 }
 
 type Encode = (profileId: string) => string;
-
-/** The answer of lua/events/recordEvents.lua if an earlier try has appended the event. */
-const RECORDED = '=';
 
 export class EventRecorder {
   constructor(
@@ -63,7 +61,8 @@ export class EventRecorder {
     return async (location) => {
       const line = encode(location.profileId);
       const answer = await this.batch.run({ ...location, type: eventTypeOf(line), line, recordId });
-      return answer === RECORDED ? undefined : answer;
+      // An earlier try has appended the event.
+      return answer === LUA.DONE ? undefined : answer;
     };
   }
 }

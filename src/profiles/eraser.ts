@@ -6,6 +6,7 @@ import pLimit from 'p-limit';
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import { changeField, readHash } from '../redis/hash.js';
+import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
@@ -124,7 +125,7 @@ export class Eraser {
       ERASED_AT_S,
       id,
     ]);
-    if (typeof reply === 'string') {
+    if (typeof reply === 'string' || reply === LUA.SET_ASIDE) {
       await pending.end(profileId, work);
       return undefined;
     }

@@ -9,6 +9,7 @@
 //
 // A retired session has no link, but was merged: its rows are a customer's, so it can't be a guest.
 
+import { LUA } from '../redis/lua-codes.js';
 import type { Store } from '../redis/store.js';
 
 export type LinkState = 'led' | 'merging' | 'merged';
@@ -74,6 +75,6 @@ export type AskLink = (profileId: string, kind: LinkKind) => Promise<string>;
 /** @param answer of `peek` in lua/visits/countVisits.lua */
 export function sessionStateIn(answer: string): SessionState {
   if (answer === '') return 'unknown';
-  if (answer === '.') return 'guest';
-  return answer === '^' ? 'retired' : parseLink(answer);
+  if (answer === LUA.GUEST) return 'guest';
+  return answer === LUA.RETIRED ? 'retired' : parseLink(answer.slice(LUA.LINKED.length));
 }

@@ -3,15 +3,8 @@
 
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
-import {
-  isCustomers,
-  isRedirect,
-  LINKED,
-  type Location,
-  NOT_MEMBER,
-  ownLocation,
-  RETIRED,
-} from '../redis/location.js';
+import { isCustomers, isRedirect, type Location, ownLocation } from '../redis/location.js';
+import { LUA } from '../redis/lua-codes.js';
 import type { Store } from '../redis/store.js';
 import {
   type AskLink,
@@ -166,13 +159,13 @@ export class Locator {
 
   async #after(name: string, answer: string, used: Location, writes: boolean): Promise<Location> {
     const own = this.profileIds.of(name);
-    if (answer === RETIRED) throw new ServiceError('session_retired');
-    if (answer === NOT_MEMBER) {
+    if (answer === LUA.RETIRED) throw new ServiceError('session_retired');
+    if (answer === LUA.NOT_MEMBER) {
       this.#remembered.delete(own);
       await this.merger.settle(own, name, { customer: used.profileId, id: used.linkId });
       return ownLocation(own);
     }
-    const link = parseLink(answer.slice(LINKED.length));
+    const link = parseLink(answer.slice(LUA.LINKED.length));
     if (link.state === 'merging') {
       await this.merger.finish(own, name, link);
       return ownLocation(own);
