@@ -16,6 +16,7 @@ export interface Identity {
 export const EVERY_PROFILE = '*';
 
 export const MAX_ID_BYTES = 255;
+const MAX_EMAIL_BYTES = 320;
 export const MAX_HANDLE_CHARACTERS = 255;
 
 // Broken clients send these as ids. Each of them would merge many visitors into one profile.
@@ -100,6 +101,14 @@ export function isCustomerId(text: string): boolean {
 export function isVisitorId(text: string): boolean {
   const id = normaliseId(text);
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
+}
+
+export function normaliseEmail(email: unknown): string | undefined {
+  if (typeof email !== 'string') return undefined;
+  const normal = email.trim().toLowerCase();
+  return normal.includes('@') && fitsBytes(normal, MAX_EMAIL_BYTES) && isPlainText(normal)
+    ? normal
+    : undefined;
 }
 
 /** A placeholder is stored, but doesn't lead to a visitor. @param email trimmed, in lower case */

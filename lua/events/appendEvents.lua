@@ -4,15 +4,16 @@
 -- ARGV[1..3] see includes/senderChannel.lua
 -- ARGV[4] high-water mark in bytes   ARGV[5] number of lines   ARGV[6] lines
 -- Returns 1.
--- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3.
+-- Errors: EXPIRED, SUPERSEDED, FULL.
 
+-- @include codes
 local sender_channel = KEYS[1]
 -- @include senderChannel
 -- @include stream
 
 local space = space_in(KEYS[2], KEYS[3], ARGV[4])
 if space and #ARGV[6] > space then
-  return -3
+  return FULL
 end
 
 append(KEYS[2], KEYS[3], ARGV[5], ARGV[6])

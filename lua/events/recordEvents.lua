@@ -6,10 +6,11 @@
 -- ARGV[8] TTL of a record, seconds
 -- ARGV[9] four lines per event: profile's key, session, link id (see includes/fence.lua), record or empty
 -- ARGV[10] a JSONEachRow line per event
--- Returns {i, answer, ...} for events that were not appended: an answer of includes/fence.lua; `=` if the record shows
---   that an earlier try appended it; `-` if the record was fenced.
--- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3, NO_STREAM -7.
+-- Returns {i, answer, ...} for events that were not appended: an answer of includes/fence.lua; DONE if the record shows
+--   that an earlier try appended it; FENCED.
+-- Errors: EXPIRED, SUPERSEDED, FULL, NO_STREAM.
 
+-- @include codes
 local sender_channel = KEYS[1]
 -- @include senderChannel
 local retention = tonumber(ARGV[7])
@@ -23,9 +24,9 @@ local retention = tonumber(ARGV[7])
 
 local space = space_in(ARGV[4], ARGV[5], ARGV[6])
 if not space then
-  return -7
+  return NO_STREAM
 elseif #ARGV[10] > space then
-  return -3
+  return FULL
 end
 
 local text = ARGV[9]
@@ -43,7 +44,7 @@ local function answer_at(profile, session, link_id, record)
     if type(before) == 'table' then
       return answer_of(before)
     elseif before then
-      return before == '-' and before or '='
+      return before == FENCED and FENCED or DONE
     end
   end
   if session ~= '' then
@@ -64,7 +65,7 @@ local function answer_at(profile, session, link_id, record)
     end
   end
   if not are_here(profile) then
-    return '~'
+    return NOT_HERE
   end
   register(key_of(profile, 'v'), profile)
   retain(profile, PROFILE)

@@ -1,16 +1,14 @@
+-- @include codes
 local function retired(profile)
   local target = redis.pcall('HGET', profile, 'target')
   if type(target) == 'table' then
     return answer_of(target)
   end
-  return target and '^' or nil
+  return target and RETIRED or nil
 end
 
--- Returns nil if an operation may be done at this profile. Otherwise nothing is done, and returns why:
---   `@<link>`  the session has this link
---   `!`        the customer has no such session under this link id
---   `^`        the session is retired: it has no link, but its rows are a customer's
---   `~`        see not-here.lua
+-- Returns nil if an operation may be done at this profile. Otherwise nothing is done, and returns why: LINKED with the
+-- link, NOT_MEMBER, RETIRED or NOT_HERE.
 -- `session` is empty for a guest, and if the operation names the customer.
 local function fence(profile, session, link_id)
   if session ~= '' then
@@ -18,7 +16,7 @@ local function fence(profile, session, link_id)
     if type(note) == 'table' then
       return answer_of(note)
     end
-    return (not note or string.sub(note, 1, #link_id + 1) ~= link_id .. ' ') and '!' or nil
+    return (not note or string.sub(note, 1, #link_id + 1) ~= link_id .. ' ') and NOT_MEMBER or nil
   elseif is_customer(profile) then
     return nil
   end
@@ -26,7 +24,7 @@ local function fence(profile, session, link_id)
   if type(link) == 'table' then
     return answer_of(link)
   elseif link then
-    return '@' .. link
+    return LINKED .. link
   end
   return retired(profile)
 end

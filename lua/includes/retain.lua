@@ -1,6 +1,7 @@
 -- Extends a guest's TTL after a write. `retention` is the TTL in seconds; 0 means never. All keys of a guest expire
 -- together, between an hour and a day after `retention` has passed. The hour is needed because a sender skips the check
 -- for an hour after each check (src/visits/kept-guests.ts). `guest` is any of the guest's keys.
+-- @include codes
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 + HOUR_MS or -1
@@ -59,7 +60,7 @@ end
 
 -- A link without a merge expires like a guest. Call if a write finds it.
 local function retain_link(guest, answer)
-  if string.sub(answer, 1, 1) == '@' and string.sub(answer, -4) == ' led' then
+  if string.sub(answer, 1, 1) == LINKED and string.sub(answer, -4) == ' led' then
     local counts = key_of(guest, 'v')
     if not is_in_time(redis.call('PEXPIRETIME', counts)) then
       expire(counts)

@@ -2,6 +2,7 @@
 -- error nothing is done. Only the channel is a declared key, because a batch has keys of many slots.
 -- ARGV[1] sequence; 0 to record none   ARGV[2] deadline, milliseconds of this server's clock
 -- ARGV[3] TTL of the channel, seconds
+-- @include codes
 local seq = tonumber(ARGV[1])
 if seq > 0 then
   local last = redis.call('GET', sender_channel)
@@ -10,7 +11,7 @@ if seq > 0 then
     if last_seq == seq then
       return answers
     elseif last_seq > seq then
-      return -2
+      return SUPERSEDED
     end
   end
 end
@@ -18,7 +19,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[2]) then
-  return -1
+  return EXPIRED
 end
 
 local function remembered(answers)

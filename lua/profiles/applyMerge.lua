@@ -10,12 +10,12 @@
 -- ARGV[15..] field, value, ... of the counts, of the items, of the facts; then members
 -- Returns {how far merged, products left out, items left out, `new` or `known`}, also if another try has added the page; or
 --   nil if the customer has no such session.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 
 local note = redis.call('HGET', KEYS[4], ARGV[2])
-local moved, head, state, merged = string.match(note or '', '^(%-?)(%S+ (%S+)[^\n]*)\n(.*)$')
+local moved, head, state, merged = string.match(note or '', '^([a-z:]*)(%d%S* (%S+)[^\n]*)\n(.*)$')
 if not note or string.sub(head, 1, #ARGV[3] + 1) ~= ARGV[3] .. ' ' then
   return nil
 elseif moved ~= '' or merged ~= ARGV[4] then

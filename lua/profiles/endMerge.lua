@@ -6,7 +6,7 @@
 -- ARGV[2] link without its state: `<customer's profile> <link id>`
 -- ARGV[3] TTL of the frozen data, ms; 0 removes them
 -- Returns 1; 0 if the session's target is another.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

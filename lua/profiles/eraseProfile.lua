@@ -7,10 +7,10 @@
 -- ARGV[3] the customer's name, or empty
 -- ARGV[4] the time by the clocks of `serve`, ms since 1970
 -- ARGV[5] TTL of the time, seconds   ARGV[6] id of the erasure, as in the list of pending work
--- Returns 1 if the profile existed, 0 if not; `-` if an earlier erasure has members set aside; or an answer of
---   includes/fence.lua.
--- Errors: EXPIRED -1.
+-- Returns 1 if the profile existed, 0 if not; or an answer of includes/fence.lua.
+-- Errors: EXPIRED, SET_ASIDE.
 
+-- @include codes
 -- @include deadline
 -- @include profile-keys
 -- @include not-here
@@ -20,7 +20,7 @@ local answer = fence(KEYS[2], '')
 if answer then
   return answer
 elseif redis.call('EXISTS', KEYS[6]) == 1 then
-  return '-'
+  return SET_ASIDE
 elseif ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[4], ARGV[2]) == 0 then
   return 0
 end

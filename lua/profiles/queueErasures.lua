@@ -4,7 +4,7 @@
 -- ARGV[1] deadline   ARGV[2] the moment by the clocks of `serve`   ARGV[3] its age, ms
 -- ARGV[4..] names: profiles, identities, or `*`
 -- Returns 1.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

@@ -7,7 +7,7 @@
 -- ARGV[3] new link: `<customer's profile> <link id>`
 -- ARGV[4] guest's TTL, seconds
 -- Returns 1 if the session now has the new link; 0 if it has another link, or is a guest.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 local retention = tonumber(ARGV[4])

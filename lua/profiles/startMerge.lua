@@ -8,7 +8,7 @@
 -- ARGV[5] 1 to begin the merge if the session is a guest; otherwise empty
 -- Returns {facts, members, first page of the counts, first page of the items}, the pages as HSCAN replies; empty unless the
 --   session is or was being merged under this link.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

@@ -9,8 +9,9 @@
 -- ARGV[7] the time of an order by the clocks of `serve`, ms since 1970, or empty
 -- ARGV[8..] field, value, ...
 -- Returns 1; 0 if the profile was erased since the order; or an answer of includes/fence.lua.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
+-- @include codes
 -- @include deadline
 local retention = tonumber(ARGV[4])
 -- @include profile-keys
@@ -23,7 +24,7 @@ local answer = fence(KEYS[1], ARGV[2], ARGV[3])
 if answer then
   return retain_link(KEYS[1], answer)
 elseif not are_here(KEYS[1]) then
-  return '~'
+  return NOT_HERE
 elseif ARGV[7] ~= '' and ARGV[2] == '' then
   local erased_at = string.match(redis.call('GET', KEYS[3]) or '', ' (%d+)$')
   if erased_at and tonumber(erased_at) >= tonumber(ARGV[7]) then

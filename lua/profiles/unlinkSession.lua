@@ -6,7 +6,7 @@
 -- ARGV[3] time of the erasure, by the clocks of `serve`
 -- ARGV[4] TTL of that time, seconds
 -- Returns 1.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

@@ -6,8 +6,9 @@
 -- ARGV[5] maximum of fields
 -- ARGV[6] 1 to remove the whole hash with the field
 -- Returns 1 if the field now has the new value; 0 if it has another.
--- Errors: EXPIRED -1, TOO_MANY -6.
+-- Errors: EXPIRED, TOO_MANY.
 
+-- @include codes
 -- @include deadline
 
 local is = redis.call('HGET', KEYS[1], ARGV[2]) or ''
@@ -20,7 +21,7 @@ elseif ARGV[4] == '' and ARGV[6] == '1' then
 elseif ARGV[4] == '' then
   redis.call('HDEL', KEYS[1], ARGV[2])
 elseif is == '' and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[5]) then
-  return -6
+  return TOO_MANY
 else
   redis.call('HSET', KEYS[1], ARGV[2], ARGV[4])
 end

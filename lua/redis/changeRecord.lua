@@ -5,7 +5,7 @@
 -- ARGV[2] expected beginning
 -- ARGV[3] new value; empty to delete it
 -- Returns the value afterwards; empty if there is none.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

@@ -2,7 +2,7 @@
 -- KEYS[1] marker
 -- ARGV[1] deadline   ARGV[2] SHA-1 of its `salt`
 -- Returns 1; 0 if the marker is missing or differs.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

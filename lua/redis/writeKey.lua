@@ -4,7 +4,7 @@
 -- ARGV[2] command
 -- ARGV[3..] arguments after the keys
 -- Returns the command's reply.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

@@ -13,16 +13,17 @@
 --   count <counts> <product>       counts a visit, and answers the count
 --   read  <counts> <product>       answers the count
 --   reset <counts> <product>       answers 0
---   peek  <counts> <empty>         answers the session's link, `^` if it is retired, `.` if the profile exists, or empty
+--   peek  <counts> <empty>         answers an answer of includes/fence.lua, GUEST, or empty if the profile is unknown
 --   extend <counts> <empty>        the same, and extends the life of a link
 --   resolve <counts> <empty>       the same, and creates an unknown profile
 -- An operation may be preceded by, in this order:
 --   once <record> <seconds>        the operation is done once, and the record keeps its answer
 --   by <members> <session> <link id>   the operation is done only if the customer has the session, see includes/fence.lua
--- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY -6, `-` (fenced), or an answer of
+-- Returns {i, answer, ...}. A visit answers only if it was not counted: TOO_MANY, FENCED, or an answer of
 --   includes/fence.lua. The answer of i = 0 is how many visits were counted but not logged, because the stream is full.
--- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
+-- Errors: EXPIRED, SUPERSEDED, NO_STREAM.
 
+-- @include codes
 local sender_channel = KEYS[1]
 -- @include senderChannel
 local max, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -40,7 +41,7 @@ if stream ~= '' then
   local length = redis.pcall('XLEN', stream)
   local failed = waiting.err or type(length) == 'table' and length.err
   if failed and string.find(failed, 'non local key', 1, true) then
-    return -7
+    return NO_STREAM
   elseif failed then
     waiting = { 0, math.huge } -- as if the stream were full: visits are counted, not logged
   end
@@ -55,9 +56,9 @@ local function guest_visit(counts, handle, count)
     local fields = redis.call('HLEN', counts)
     local link = fields == 2 and redis.call('HGET', counts, '')
     if link then
-      answer = retain_link(counts, '@' .. link)
+      answer = retain_link(counts, LINKED .. link)
     elseif fields > max then
-      answer = -6
+      answer = TOO_MANY
     elseif fields == 1 and redis.pcall('EXISTS', key_of(counts, 'p')) == 0 then
       -- Only a new guest has neither a profile nor other counts.
       if retention > 0 then
@@ -72,7 +73,7 @@ local function guest_visit(counts, handle, count)
     if are_here(counts) then
       retain(counts, COUNTS)
     else
-      answer = '~'
+      answer = NOT_HERE
     end
   end
   if answer and count == 1 then
@@ -90,7 +91,7 @@ local function visit(counts, handle, count)
     return guest_visit(counts, handle, count)
   elseif count == 1 and redis.call('HLEN', counts) > max then
     redis.call('HDEL', counts, handle)
-    return -6
+    return TOO_MANY
   end
   return count
 end
@@ -107,7 +108,7 @@ local function reset(counts, handle)
   elseif there == 0 then
     return 0
   elseif not are_here(counts) then
-    return '~'
+    return NOT_HERE
   elseif redis.call('HLEN', counts) == 1 then
     redis.call('HSET', key_of(counts, 'p'), 'registered', '1') -- stays registered without counts
   end
@@ -116,30 +117,29 @@ local function reset(counts, handle)
   return 0
 end
 
--- Reads every key before it writes, because `~` means that nothing was done.
+-- Reads every key before it writes, because NOT_HERE means that nothing was done.
 local function link_of(kind, counts)
   local profile = key_of(counts, 'p')
   local answer = fence(profile, '')
   if answer then
-    local link = kind == 'peek' and answer or retain_link(counts, answer)
-    return string.sub(link, 1, 1) == '@' and string.sub(link, 2) or link
+    return kind == 'peek' and answer or retain_link(counts, answer)
   end
   for _, key in ipairs({ counts, profile }) do
     local there = redis.pcall('EXISTS', key)
     if type(there) == 'table' then
       return answer_of(there)
     elseif there == 1 and kind ~= 'resolve' then
-      return '.'
+      return GUEST
     end
   end
   if kind ~= 'resolve' then
     return ''
   elseif not are_here(counts) then
-    return '~'
+    return NOT_HERE
   end
   register(counts, profile)
   retain(counts, PROFILE)
-  return '.'
+  return GUEST
 end
 
 local function read(counts, handle)
@@ -147,7 +147,7 @@ local function read(counts, handle)
   if both.err then
     return answer_of(both)
   elseif both[2] then
-    return '@' .. both[2]
+    return LINKED .. both[2]
   end
   return tonumber(both[1]) or not is_customer(counts) and retired(key_of(counts, 'p')) or 0
 end

@@ -8,16 +8,15 @@
 --   removes items, `t` stores the reported state of a product, `c` assigns or reads a share code
 -- ARGV[12] a line for each event of a, m, t, c   ARGV[13...] `<updated at>\n<content>` for each a and m
 -- Returns {i, answer, ...}; an operation without an answer is done. Answers:
---   `=<value>`: done, now or before. The values: `a`: the existing `<item id> <added at>`; `c`: the code; `r`: the
+--   DONE and a value. The values: `a`: the existing `<item id> <added at>`; `c`: the code; `r`: the
 --     number of removed items; `m`: `new`, `there` (on the list), `again` (imported before), or `gone` (imported and
 --     removed before)
---   `#`: the item has changed, or was removed
---   `?<code>`: nothing is done; the profile's code, or empty. To share, send a code with an event
---   `-`: the record was fenced
---   an answer of includes/fence.lua; FULL -3; TOO_MANY -6 (items or bytes)
+--   HAS_CODE and the profile's code, or nothing: to share, send a code with an event
+--   ITEM_CHANGED; FENCED; an answer of includes/fence.lua; FULL; TOO_MANY (items or bytes)
 -- `r` and `t` create no identity. `t` doesn't extend a guest's TTL.
--- Errors: EXPIRED -1, SUPERSEDED -2, NO_STREAM -7.
+-- Errors: EXPIRED, SUPERSEDED, NO_STREAM.
 
+-- @include codes
 local sender_channel = KEYS[1]
 -- @include senderChannel
 local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -31,7 +30,7 @@ local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), to
 
 local space = space_in(ARGV[4], ARGV[5], ARGV[6])
 if not space then
-  return -7
+  return NO_STREAM
 end
 local text = ARGV[11]
 local WISHLIST, PROFILE = { 'p', 'i' }, { 'p' }
@@ -63,7 +62,7 @@ local function read(op)
   if answer then
     return retain_link(op.profile, answer)
   elseif op.kind ~= 't' and not are_here(op.profile) then
-    return '~'
+    return NOT_HERE
   end
   op.facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
   op.there = op.field and redis.pcall('HGET', op.items, op.field)
@@ -87,12 +86,12 @@ local function store(op, item, given)
   local gained = #item - #(there or '')
   local bytes = (op.facts[1] or 0) + gained
   if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
-    return -6
+    return TOO_MANY
   elseif max_bytes > 0 and gained > 0 and bytes > max_bytes then
-    return -6
+    return TOO_MANY
   end
   if given > space then
-    return -3
+    return FULL
   elseif op.tried then
     return
   end
@@ -109,13 +108,13 @@ local function add(op, given, content)
   if refused then
     return refused
   end
-  return first and '=' .. first, true, first or op.creation_line
+  return first and DONE .. first, true, first or op.creation_line
 end
 
 -- Only an item's first import has an event. The item gets the earlier date.
 local function import(op, given, content)
   if redis.call('HEXISTS', op.profile, 'gone:' .. op.field) == 1 then
-    return '=gone'
+    return DONE .. 'gone'
   end
   local there, refused, verdict = op.there, nil, nil
   if there then
@@ -129,7 +128,7 @@ local function import(op, given, content)
     verdict = 'new'
     refused = store(op, op.creation_line .. '\n' .. content, given)
   end
-  return refused or '=' .. verdict, not refused and not op.tried and verdict ~= 'again'
+  return refused or DONE .. verdict, not refused and not op.tried and verdict ~= 'again'
 end
 
 local function remove(op, events)
@@ -146,7 +145,7 @@ local function remove(op, events)
     end
   end
   if needed > space then
-    return -3
+    return FULL
   end
   -- HDEL comes before HSET: at maxmemory, Redis lets a script write more once it has freed memory.
   for _, field in ipairs(leaving) do
@@ -160,14 +159,14 @@ local function remove(op, events)
     redis.call('HINCRBY', op.profile, 'itemBytes', -gained)
   end
   local count = #leaving > 0 and string.format('%d', #leaving) or ''
-  return count ~= '1' and '=' .. count, true, count ~= '' and count or '0'
+  return count ~= '1' and DONE .. count, true, count ~= '' and count or '0'
 end
 
 local function notify(op, given)
   if op.there ~= op.item then
-    return '#'
+    return ITEM_CHANGED
   elseif given > space then
-    return -3
+    return FULL
   end
   redis.call('HSET', op.items, op.field, op.notified)
   redis.call('HINCRBY', op.profile, 'itemBytes', #op.notified - #op.item)
@@ -178,9 +177,9 @@ local function share(op, given)
   local code = op.facts[2] or ''
   -- A code is assigned only if it is new: since it was read, the visitor may have been erased and come back.
   if op.code == '' or code ~= '' and code ~= op.code or code == '' and not op.is_new then
-    return '?' .. code
+    return HAS_CODE .. code
   elseif given > space then
-    return -3
+    return FULL
   end
   if code == '' then
     redis.call('HSET', op.profile, 'share', op.code)
@@ -242,7 +241,7 @@ while at <= #text do
     if type(before) == 'table' then
       answer = answer_of(before)
     elseif before then
-      answer = before == '-' and before or '=' .. before
+      answer = before == FENCED and FENCED or DONE .. before
     elseif op.kind ~= 'r' then
       answer, is_done, record = BY_KIND[op.kind](op, given, content)
     else

@@ -1,6 +1,7 @@
 // Opens the core of `serve`: visits, events, wishlists, visitors.
 
-import { appendFormat } from '../events/appender.js';
+import { appendFormat, mergeAppender } from '../events/appender.js';
+import { EventRecorder } from '../events/recorder.js';
 import { recordingFormat } from '../events/recording.js';
 import { eventOperations } from '../events/routes.js';
 import { eventTypeOf } from '../events/row.js';
@@ -9,16 +10,16 @@ import { faultyFields, leftOut } from '../http/left-out.js';
 import type { ServeMetrics } from '../http/metrics.js';
 import type { Operation } from '../http/operation.js';
 import { ERASED_AT_S, lastErasure } from '../profiles/erased-at.js';
+import type { ItemIndex } from '../profiles/item-index.js';
 import { openProfiles } from '../profiles/open.js';
 import { profileOperations } from '../profiles/routes.js';
-import { watchSweeps } from '../profiles/sweeper.js';
 import { RequestStore } from '../redis/requests.js';
 import { visitBatchOperation } from '../visits/batch-routes.js';
+import { VisitCounter } from '../visits/counter.js';
 import { visitListOperation } from '../visits/list-routes.js';
 import { visitOperations } from '../visits/routes.js';
-import { visitFormat } from '../visits/visit-batch.js';
+import { linkReader, visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
 import { itemOperations } from '../wishlist/item-routes.js';
 import { openWishlist } from '../wishlist/open.js';
 import { OrderNotes } from '../wishlist/order-notes.js';
@@ -26,6 +27,7 @@ import { purchaseOperation } from '../wishlist/order-routes.js';
 import { settingsOperations } from '../wishlist/settings-routes.js';
 import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { shareOperations } from '../wishlist/share-routes.js';
+import { watchSweeps } from '../wishlist/sweeper.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { Core, Host } from './extra.js';
 import { imageRuleOf } from './image-rule.js';
@@ -71,10 +73,9 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   );
   const identity = openProfiles({
     store,
-    visits,
-    recordings,
-    appends,
     itemIndex,
+    askLink: linkReader(visits),
+    appendMerge: mergeAppender(appends),
     limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
     stats: {
       erased: metrics.erased,
@@ -118,21 +119,24 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
     wishlists,
     identity,
     wishlist,
+    visitCounter: new VisitCounter(store, identity.visitors, visits, config.MAX_PRODUCTS),
+    eventRecorder: new EventRecorder(identity.visitors, recordings),
     requests: new RequestStore(store, timing.requestGraceMs),
     opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
   };
 }
 
 export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
-  const { config, log, store, identity, wishlist, requests, opens, webhooks } = core;
+  const { config, log, store, identity, visitCounter: counter, eventRecorder, wishlist } = core;
+  const { requests, opens, webhooks } = core;
   const { visitors, profiles } = identity;
   const { items, shares, purchases, settings } = wishlist;
   const imageRule = imageRuleOf(config);
   return [
-    ...visitOperations(visitors, requests, metrics.visitByRobot),
-    visitListOperation(visitors),
-    visitBatchOperation(visitors),
-    ...eventOperations(visitors, profiles, requests),
+    ...visitOperations(visitors, counter, requests, metrics.visitByRobot),
+    visitListOperation(counter),
+    visitBatchOperation(counter),
+    ...eventOperations(visitors, eventRecorder, profiles, requests),
     ...itemOperations({ visitors, profiles, items, requests, store, limits: itemLimits(core) }),
     ...shareOperations({
       visitors,
@@ -148,6 +152,7 @@ export function coreOperations(core: Core, metrics: ServeMetrics): Operation[] {
     purchaseOperation(
       {
         visitors,
+        counter,
         profiles,
         settings,
         purchases,

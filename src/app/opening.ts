@@ -2,13 +2,12 @@
 
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
-import { appendFormat } from '../events/appender.js';
-import { recordingFormat } from '../events/recording.js';
+import { appendFormat, mergeAppender } from '../events/appender.js';
+import type { ItemIndex } from '../profiles/item-index.js';
 import { openProfiles, type ProfileParts } from '../profiles/open.js';
 import { DeploymentLostError } from '../redis/node-markers.js';
 import { Store, type StoreOptions } from '../redis/store.js';
-import { visitFormat } from '../visits/visit-batch.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
+import { linkReader, visitFormat } from '../visits/visit-batch.js';
 import type { RightsConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {
@@ -96,14 +95,18 @@ export function openIdentityOnly(
   onClose(() => visits.close());
   const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => appends.close());
-  const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
-  onClose(() => recordings.close());
   const limits = {
     products: config.MAX_PRODUCTS,
     items: config.MAX_ITEMS,
     itemBytes: config.MAX_ITEMS_BYTES,
   };
-  return openProfiles({ store, visits, recordings, appends, limits, itemIndex });
+  return openProfiles({
+    store,
+    limits,
+    itemIndex,
+    askLink: linkReader(visits),
+    appendMerge: mergeAppender(appends),
+  });
 }
 
 /** Longer than the time-out of requests, because a page of a batch has up to a megabyte. */

@@ -139,7 +139,10 @@ export function serve(
         workers: siblings?.workers,
         now: timing.now,
       }),
-      linkedSessions: new LinkedSessions(core.identity.visitors, config.LINKED_SESSIONS),
+      linkedSessions: new LinkedSessions(
+        (identity) => core.identity.visitors.belongsToCustomer(identity),
+        config.LINKED_SESSIONS,
+      ),
       log,
       onAnswers: metrics.countAnswers,
       onRefusal(code, overload, sentence) {

@@ -5,13 +5,13 @@ import { profileAnswer } from '../http/answer-schemas.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
 import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../http/operation.js';
 import { fitsBytes } from '../identity-rules.js';
-import { EventRequest } from '../profiles/event-requests.js';
 import { isPersonal, type Profiles } from '../profiles/profiles.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { KeyedOperation, RequestStore } from '../redis/requests.js';
 import { type EventRequest as EventInput, readEvent } from '../validation/requests.js';
 import { eventBody } from '../validation/schemas.js';
 import { eventIdOfName } from './event-id.js';
+import { type EventRecorder, EventRequest } from './recorder.js';
 import { encodeEvent } from './row.js';
 
 const EXAMPLE = {
@@ -20,7 +20,12 @@ const EXAMPLE = {
   payload: { productId: '1001', variantId: null, source: 'pdp' },
 };
 
-export function eventOperations(visitors: Visitors, profiles: Profiles, requests: RequestStore): Operation[] {
+export function eventOperations(
+  visitors: Visitors,
+  recorder: EventRecorder,
+  profiles: Profiles,
+  requests: RequestStore,
+): Operation[] {
   return [
     operation({
       method: 'post',
@@ -40,7 +45,7 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
         const { identity } = request;
         const event = new RequestedEvent(request, input);
         if (isPersonal(identity) || hasKey(request)) return recordStepwise(event, input);
-        visitors.submit(event, identity, request.caller.mayLink);
+        recorder.submit(event, identity, request.caller.mayLink);
         return LATER;
       },
     }),
@@ -55,7 +60,7 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
       // The event is recorded last, because the caller retries after an error.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
       const encode = (profileId: string) => event.encode(profileId, operation);
-      return answer(await visitors.record(identity, mayLink, encode, operation));
+      return answer(await recorder.record(identity, mayLink, encode, operation));
     });
   }
 }

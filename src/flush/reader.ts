@@ -2,7 +2,17 @@
 // entry, line number. A foreign entry becomes a dead letter: an error would block the stream for ever.
 
 import { isUtf8 } from 'node:buffer';
-import { ENTRY } from '../events/stream.js';
+
+/** Fields of a stream's entry, as lua/includes/stream.lua and lua/visits/countVisits.lua write them. */
+const ENTRY = {
+  rows: 'n',
+  /** Rows, each with \n, as JSONEachRow for events or TabSeparated for visits. */
+  lines: 'd',
+  /** Rows of profile, product and device, each with \n. The flusher adds what makes a row unique. */
+  visits: 'v',
+  /** When the visits were counted, in milliseconds of the node's clock. */
+  time: 't',
+} as const;
 
 export interface Batch {
   /** A view of the memory given to `collectBatch`. It is valid until another call gets the same memory. */

@@ -2,7 +2,7 @@
 
 import { ERRORS, ISSUE_PLACES } from '../errors.js';
 import { answerOf, boolean, count, id, idOrNull, text, textOrNull, word } from '../field-schemas.js';
-import { item } from '../wishlist/item-fields.js';
+import { item } from '../item-fields.js';
 import { LEFT_OUT } from './left-out.js';
 
 const errorCode = word(Object.keys(ERRORS));

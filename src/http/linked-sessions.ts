@@ -3,15 +3,15 @@
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import type { Visitors } from '../profiles/visitors.js';
 import type { Caller } from './access.js';
 
 export class LinkedSessions {
-  readonly #visitors: Pick<Visitors, 'belongsToCustomer'>;
   readonly #areOpen: boolean;
 
-  constructor(visitors: Pick<Visitors, 'belongsToCustomer'>, setting: 'closed' | 'open') {
-    this.#visitors = visitors;
+  constructor(
+    private readonly belongsToCustomer: (identity: Identity) => Promise<boolean>,
+    setting: 'closed' | 'open',
+  ) {
     this.#areOpen = setting === 'open';
   }
 
@@ -21,7 +21,6 @@ export class LinkedSessions {
   }
 
   async refuse(identity: Identity): Promise<void> {
-    if (await this.#visitors.belongsToCustomer(identity))
-      throw new ServiceError('session_belongs_to_customer');
+    if (await this.belongsToCustomer(identity)) throw new ServiceError('session_belongs_to_customer');
   }
 }

@@ -5,7 +5,6 @@ import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
 import { counterBy } from '../metrics/counter-by.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
-import type { Swept } from '../profiles/sweeper.js';
 import { LEFT_OUT } from './left-out.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
@@ -51,7 +50,7 @@ class Answers {
   }
 }
 
-const SWEPT: readonly Swept[] = ['share', 'email', 'wish'];
+const SWEPT = ['share', 'email', 'wish'] as const;
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export type ServeMetrics = ReturnType<typeof createServeMetrics>;

@@ -1,8 +1,8 @@
 // Converts our schemas for /openapi.json into standard keywords.
 
+import { item } from '../item-fields.js';
 import { identity, visitBody } from '../validation/schemas.js';
 import { isOurFormat, patternOf, sentenceOf } from '../validation/validator.js';
-import { item } from '../wishlist/item-fields.js';
 import { errorAnswer } from './answer-schemas.js';
 
 const SHARED = new Map<unknown, string>([

@@ -5,21 +5,13 @@
 // erasure is removed when used or swept.
 
 import { createHmac } from 'node:crypto';
-import { fitsBytes, isPlainText } from '../identity-rules.js';
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
 import type { Locator } from './locator.js';
 
-const MAX_BYTES = 320;
 /** Profiles of an address. If there are more, a form probably sends one address for everybody. */
 const MAX_PROFILES = 100;
 const ROUNDS = 4;
-
-export function normaliseEmail(email: unknown): string | undefined {
-  if (typeof email !== 'string') return undefined;
-  const normal = email.trim().toLowerCase();
-  return normal.includes('@') && fitsBytes(normal, MAX_BYTES) && isPlainText(normal) ? normal : undefined;
-}
 
 export class Emails {
   constructor(

@@ -6,13 +6,14 @@ import pLimit from 'p-limit';
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import { changeField, readHash } from '../redis/hash.js';
+import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys } from '../redis/write.js';
 import { together } from '../together.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
 import { type Emails, memberOf } from './emails.js';
 import { ERASED_AT_S } from './erased-at.js';
+import type { ItemIndex } from './item-index.js';
 import { type LinkRef, targetText } from './link.js';
 import type { Locator } from './locator.js';
 import { isSession, parseMember } from './members.js';
@@ -124,7 +125,7 @@ export class Eraser {
       ERASED_AT_S,
       id,
     ]);
-    if (typeof reply === 'string') {
+    if (typeof reply === 'string' || reply === LUA.SET_ASIDE) {
       await pending.end(profileId, work);
       return undefined;
     }

@@ -9,6 +9,7 @@
 //
 // A retired session has no link, but was merged: its rows are a customer's, so it can't be a guest.
 
+import { LUA } from '../redis/lua-codes.js';
 import type { Store } from '../redis/store.js';
 
 export type LinkState = 'led' | 'merging' | 'merged';
@@ -65,9 +66,15 @@ export function linkedAt({ id }: Pick<LinkRef, 'id'>): number {
   return Number.parseInt(id, 10);
 }
 
+/** `extend` and `resolve` extend the life of a link; `resolve` creates an unknown profile. */
+export type LinkKind = 'resolve' | 'extend' | 'peek';
+
+/** Asks lua/visits/countVisits.lua. @returns text for `sessionStateIn` */
+export type AskLink = (profileId: string, kind: LinkKind) => Promise<string>;
+
 /** @param answer of `peek` in lua/visits/countVisits.lua */
 export function sessionStateIn(answer: string): SessionState {
   if (answer === '') return 'unknown';
-  if (answer === '.') return 'guest';
-  return answer === '^' ? 'retired' : parseLink(answer);
+  if (answer === LUA.GUEST) return 'guest';
+  return answer === LUA.RETIRED ? 'retired' : parseLink(answer.slice(LUA.LINKED.length));
 }

@@ -3,18 +3,18 @@
 
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
-import {
-  isCustomers,
-  isRedirect,
-  LINKED,
-  type Location,
-  NOT_MEMBER,
-  ownLocation,
-  RETIRED,
-} from '../redis/location.js';
+import { isCustomers, isRedirect, type Location, ownLocation } from '../redis/location.js';
+import { LUA } from '../redis/lua-codes.js';
 import type { Store } from '../redis/store.js';
-import type { LinkKind, VisitBatch } from '../visits/visit-batch.js';
-import { type Link, parseLink, readLink, type SessionState, sessionStateIn } from './link.js';
+import {
+  type AskLink,
+  type Link,
+  type LinkKind,
+  parseLink,
+  readLink,
+  type SessionState,
+  sessionStateIn,
+} from './link.js';
 import type { Merger } from './merge.js';
 import type { ProfileIds } from './profile-id.js';
 
@@ -73,7 +73,7 @@ export class Locator {
 
   constructor(
     private readonly store: Store,
-    private readonly batch: VisitBatch,
+    private readonly askLink: AskLink,
     private readonly merger: Pick<Merger, 'finish' | 'settle'>,
     private readonly profileIds: ProfileIds,
   ) {}
@@ -130,8 +130,7 @@ export class Locator {
   /** A customer is never linked. */
   async stateOf(name: string, kind: LinkKind = 'peek'): Promise<SessionState> {
     const own = this.profileIds.of(name);
-    const asked = { kind, handle: '', device: null, ...ownLocation(own) };
-    const state = sessionStateIn((await this.batch.run(asked)) as string);
+    const state = sessionStateIn(await this.askLink(own, kind));
     if (typeof state === 'object') this.#remember(own, state, kind !== 'peek');
     else this.#remembered.delete(own);
     return state;
@@ -160,13 +159,13 @@ export class Locator {
 
   async #after(name: string, answer: string, used: Location, writes: boolean): Promise<Location> {
     const own = this.profileIds.of(name);
-    if (answer === RETIRED) throw new ServiceError('session_retired');
-    if (answer === NOT_MEMBER) {
+    if (answer === LUA.RETIRED) throw new ServiceError('session_retired');
+    if (answer === LUA.NOT_MEMBER) {
       this.#remembered.delete(own);
       await this.merger.settle(own, name, { customer: used.profileId, id: used.linkId });
       return ownLocation(own);
     }
-    const link = parseLink(answer.slice(LINKED.length));
+    const link = parseLink(answer.slice(LUA.LINKED.length));
     if (link.state === 'merging') {
       await this.merger.finish(own, name, link);
       return ownLocation(own);

@@ -12,8 +12,9 @@ import type { LinkRef } from './link.js';
 const ADD_MEMBER = loadScript<string | number>('profiles/addMember');
 /** Sessions of a customer. */
 const MAX_MEMBERS = 10_000;
-const ERASED = '!';
-const NOTE = /^(-?)(\S+) (new|known) ([^\n]*)\n(.*)$/s;
+/** Begins the note of a session that has another customer's link now. */
+const MOVED = 'moved:';
+const NOTE = /^(moved:)?(\S+) (new|known) ([^\n]*)\n(.*)$/s;
 
 export interface Member {
   /** As it is stored. */
@@ -30,7 +31,7 @@ export interface Member {
 
 export function parseMember(text: string): Member {
   const [, moved, linkId = '', state, sessionName = '', merged = ''] = NOTE.exec(text) ?? [];
-  return { text, linkId, isNew: state === 'new', sessionName, merged, hasMoved: moved === '-' };
+  return { text, linkId, isNew: state === 'new', sessionName, merged, hasMoved: moved === MOVED };
 }
 
 /** False for share codes, digests of e-mail addresses, and what eraseProfile.lua adds. */
@@ -60,7 +61,7 @@ export class Members {
    */
   async restore(addition: Addition, linkId: string, replaces: string): Promise<Member | 'erased'> {
     const reply = await this.#add(addition, linkId, replaces);
-    return reply === ERASED ? 'erased' : parseMember(reply as string);
+    return reply === LUA.ERASED ? 'erased' : parseMember(reply as string);
   }
 
   async #add(addition: Addition, linkId: string, replaces: string): Promise<string | number> {
@@ -89,7 +90,7 @@ export class Members {
     for (;;) {
       const member = await this.find(customer, session);
       if (member?.linkId !== id || member.hasMoved) return;
-      const after = member.merged === '' ? '' : `-${member.text}`;
+      const after = member.merged === '' ? '' : `${MOVED}${member.text}`;
       const changed = await changeField(this.store, { key, field: session, before: member.text, after });
       if (changed === 1) return;
       if (changed !== 0) throw new ServiceError('unavailable');

@@ -1,15 +1,13 @@
 // Merges a guest into a customer, usually in another slot; docs/architecture.md has the steps. Each step is one idempotent
 // script. Any process may complete a merge. No page is applied twice, because the member's note keeps the position.
 
-import { eventIdOfName } from '../events/event-id.js';
-import { encodeMerge } from '../events/row.js';
 import { before } from '../redis/deadline.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
 import { ERASED_AT_S } from './erased-at.js';
 import { type Frozen, freeze, MERGED, mergedKeys, type Page, pageAfter } from './frozen.js';
-import { isSame, type Link, type LinkRef, linkedAt, readLink, targetText } from './link.js';
+import type { ItemIndex } from './item-index.js';
+import { isSame, type Link, type LinkRef, readLink, targetText } from './link.js';
 import type { Member, Members } from './members.js';
 import { leaveWork, mergeWork, type Pending } from './pending.js';
 
@@ -24,7 +22,8 @@ export const KEPT_MS = 10 * 60 * 1_000;
 /** Time-outs that a request waits for its merge; the merge continues after that. */
 const PATIENCE = 2;
 
-export type Append = (profileId: string, line: string) => Promise<unknown>;
+/** Appends the merge's row; a retry appends it under the same id. */
+export type AppendMerge = (session: string, link: LinkRef, isNew: boolean) => Promise<unknown>;
 
 /** Limits of a profile; 0 means none. */
 export interface Limits {
@@ -44,7 +43,7 @@ export interface MergerParts {
   readonly store: Store;
   readonly members: Members;
   readonly pending: Pending;
-  readonly append: Append;
+  readonly append: AppendMerge;
   readonly limits: Limits;
   readonly itemIndex?: ItemIndex | undefined;
   readonly onLeftOut?: ((kind: 'product' | 'item', fields: number) => void) | undefined;
@@ -147,7 +146,7 @@ export class Merger {
 
   async #apply(session: string, link: LinkRef, frozen: Frozen, room?: Room): Promise<Outcome> {
     const { store, append, itemIndex } = this.parts;
-    const { customer, id } = link;
+    const { customer } = link;
     let isNew = false;
     for (let position = ''; position !== MERGED; ) {
       const page = pageAfter(frozen, position);
@@ -157,10 +156,7 @@ export class Merger {
       if (reply === null) return 'memberless';
       [position, isNew] = [reply.merged, reply.isNew];
     }
-    const time = linkedAt(link);
-    const row = eventIdOfName(time, `${id} ${session} ${customer}`);
-    // A retry appends the row under the same id.
-    await append(customer, encodeMerge(row, time, session, { into: customer, isNew }));
+    await append(session, link, isNew);
     await this.#forgetItems(session, frozen);
     // Longer than KEPT_MS, because Resume then checks the customer once more.
     await store.change(END, mergedKeys(store.keys, session), [targetText(link), 2 * KEPT_MS]);

@@ -2,8 +2,8 @@
 // lead to one visitor.
 
 import { type Issue, ServiceError } from '../errors.js';
-import { type Identity, identityName, namesIn } from '../identity-rules.js';
-import { type Emails, normaliseEmail } from './emails.js';
+import { type Identity, identityName, namesIn, normaliseEmail } from '../identity-rules.js';
+import type { Emails } from './emails.js';
 import type { Locator } from './locator.js';
 
 const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';

@@ -1,20 +1,16 @@
 // Composes the parts of profiles.
 
 import type { Issue } from '../errors.js';
-import type { Append } from '../events/appender.js';
 import type { Identity } from '../identity-rules.js';
-import type { Batcher } from '../redis/batcher.js';
 import type { Store } from '../redis/store.js';
-import { fitsProduct } from '../visits/product-limit.js';
-import type { VisitBatch } from '../visits/visit-batch.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
-import type { RecordingBatch } from './event-requests.js';
+import type { ItemIndex } from './item-index.js';
+import type { AskLink } from './link.js';
 import { Locator } from './locator.js';
 import { Login } from './login.js';
 import { Members } from './members.js';
-import { type Limits, Merger } from './merge.js';
+import { type AppendMerge, type Limits, Merger } from './merge.js';
 import { findNamed } from './named-visitor.js';
 import { Pending } from './pending.js';
 import { createProfileIds } from './profile-id.js';
@@ -34,32 +30,30 @@ export interface ProfileStats {
 
 export interface ProfileSpec {
   readonly store: Store;
-  readonly visits: VisitBatch;
-  readonly recordings: RecordingBatch;
-  readonly appends: Batcher<Append, unknown>;
+  readonly askLink: AskLink;
+  readonly appendMerge: AppendMerge;
   readonly limits: Limits;
   readonly stats?: ProfileStats;
   readonly itemIndex?: ItemIndex | undefined;
 }
 
 export function openProfiles(spec: ProfileSpec) {
-  const { store, visits, recordings, appends, limits, stats = {}, itemIndex } = spec;
+  const { store, askLink, appendMerge, limits, stats = {}, itemIndex } = spec;
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
   const pending = new Pending(store);
   const members = new Members(store);
-  const append = (profileId: string, line: string) => appends.run({ line, profileId });
   const merger = new Merger({
     store,
     members,
     pending,
-    append,
+    append: appendMerge,
     limits,
     itemIndex,
     onLeftOut: stats.mergeLeftOut,
     release: (session, link) => eraser.release(session, link),
   });
-  const locator = new Locator(store, visits, merger, profileIds);
+  const locator = new Locator(store, askLink, merger, profileIds);
   const login = new Login({ store, locator, members, merger, pending, onFull: stats.sessionLeftOut });
   const emails = new Emails(store, locator, stats.addressesDropped);
   const eraser: Eraser = new Eraser({
@@ -71,13 +65,7 @@ export function openProfiles(spec: ProfileSpec) {
     itemIndex,
     onErased: stats.erased,
   });
-  const visitors = new Visitors({
-    locator,
-    login,
-    visits,
-    recordings,
-    fitsProduct: (customer, handle) => fitsProduct(store, limits.products, customer, handle),
-  });
+  const visitors = new Visitors(locator, login);
   return {
     locator,
     members,

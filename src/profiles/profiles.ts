@@ -1,11 +1,11 @@
 // Facts of a visitor. E-mail and names stay in Redis, and never enter `events`. Not cached, because a cache would miss
 // erasures.
 
-import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
+import { type Identity, isPlaceholderEmail, namesIn, normaliseEmail } from '../identity-rules.js';
 import type { Location } from '../redis/location.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { type Emails, memberOf, normaliseEmail } from './emails.js';
+import { type Emails, memberOf } from './emails.js';
 import type { Located } from './locator.js';
 import type { ProfileIds } from './profile-id.js';
 import type { Visitors } from './visitors.js';

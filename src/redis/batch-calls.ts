@@ -5,7 +5,7 @@ import type { RedisHealth } from './health.js';
 import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
 import { type Script, withFlags } from './scripts.js';
-import { NOT_HERE, type Sender } from './sender.js';
+import type { Sender } from './sender.js';
 
 /** Either `done` or `failed` is called, once. This may happen before `Batcher.add` returns. */
 export interface Batched<Answer> {
@@ -31,7 +31,7 @@ export interface BatchFormat<Op, Answer> {
   decode(ops: readonly Op[], reply: unknown, address: string | undefined): readonly AnswerOf<Answer>[];
 }
 
-export type AnswerOf<Answer> = Answer | Error | typeof NOT_HERE;
+export type AnswerOf<Answer> = Answer | Error | typeof LUA.NOT_HERE;
 
 export type Kind = 'tag' | 'node';
 
@@ -80,7 +80,7 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     const reply = await sender.send(call, deadline, numbers, sequence > 0);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
-    if (reply === LUA.NO_STREAM) return new Array(batch.length).fill(NOT_HERE);
+    if (reply === LUA.NO_STREAM) return new Array(batch.length).fill(LUA.NOT_HERE);
     return this.format.decode(batch, reply, address);
   }
 }

@@ -25,7 +25,7 @@ import {
 } from './batch-calls.js';
 import { REPLY_SHARE } from './deadline.js';
 import { refusesWrites, toServiceError } from './failures.js';
-import { NOT_HERE } from './sender.js';
+import { LUA } from './lua-codes.js';
 
 export interface BatcherOptions extends BatchCallsOptions {
   readonly timeoutMs: number;
@@ -259,7 +259,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   }
 
   #resolve(op: Op, answer: AnswerOf<Answer>): void {
-    if (answer === NOT_HERE) {
+    if (answer === LUA.NOT_HERE) {
       this.options.health.refreshSlots();
       setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
       return;

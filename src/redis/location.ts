@@ -1,5 +1,7 @@
 // Where an operation is done. Its script verifies that, see lua/includes/fence.lua.
 
+import { LUA } from './lua-codes.js';
+
 export interface Location {
   readonly profileId: string;
   /** Profile id of the session whose link the operation has followed to its customer; '' if it followed none. */
@@ -17,14 +19,10 @@ export function isCustomers(profileId: string): boolean {
   return profileId.charAt(profileId.indexOf('.') + 1) === 'c';
 }
 
-/** The prefix of a session's link. */
-export const LINKED = '@';
-/** The customer has no such session under this link id. */
-export const NOT_MEMBER = '!';
-export const RETIRED = '^';
+const { LINKED, NOT_MEMBER, RETIRED } = LUA;
 
-/** An answer that means that nothing was done. */
-export type Redirect = `@${string}` | '!' | '^';
+/** The operation was not done, because it belongs elsewhere or nowhere. */
+export type Redirect = `${typeof LINKED}${string}` | typeof NOT_MEMBER | typeof RETIRED;
 
 export function isRedirect(answer: unknown): answer is Redirect {
   return (

@@ -10,6 +10,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, ServiceError } from '../errors.js';
+import { LUA } from './lua-codes.js';
 import {
   type Answered,
   answeredText,
@@ -33,8 +34,7 @@ const ROUNDS = 16;
 /** Base64url digits: 132 bits of a key, 36 of its customer. */
 const KEY_DIGITS = 22;
 const CUSTOMER_DIGITS = 6;
-/** The operation was not done, and never will be. */
-export const FENCED = '-';
+const { FENCED } = LUA;
 
 export interface RequestKey {
   readonly scope: string;

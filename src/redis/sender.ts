@@ -16,9 +16,6 @@ import { isNoScript } from './scripts.js';
 
 const AGAIN_MS = 10;
 
-/** The keys are not at this node: nothing was done. */
-export const NOT_HERE = '~';
-
 export class Sender {
   /** @param replicas REDIS_REPLICAS */
   constructor(
@@ -49,7 +46,7 @@ export class Sender {
         const first = numbers(node.lastMoment(deadline));
         const sent = call.send(node.redis, inFull, first);
         const reply = await this.#kept(node, before(deadline, sent), deadline, writes);
-        if (reply === NOT_HERE) throw new Error('TRYAGAIN another key of the script is at another node');
+        if (reply === LUA.NOT_HERE) throw new Error('TRYAGAIN another key of the script is at another node');
         if (reply !== LUA.EXPIRED) return reply;
         if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
         remeasured = true;

@@ -1,12 +1,15 @@
 // Validates parsed JSON and queries. Returns typed, normalised input, which all layers below trust.
 
 import { type Issue, ServiceError } from '../errors.js';
-import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
-import { normaliseEmail } from '../profiles/emails.js';
-import type { ProductName } from '../wishlist/item-check.js';
-import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
-import type { RemovalEvent } from '../wishlist/items.js';
-import type { AppSettings } from '../wishlist/settings.js';
+import {
+  type Identity,
+  isBlank,
+  isPlainText,
+  normaliseEmail,
+  normaliseId,
+  trimmed,
+} from '../identity-rules.js';
+import type { GivenItem, ItemContent, RemovalEvent } from '../item-fields.js';
 import {
   type Channel,
   type EventType,
@@ -92,7 +95,7 @@ const checkGuest = compile<RawIdentity>(guestBody);
 const checkProfile = compile<{ identity: RawIdentity }>(profileBody);
 const checkProfileQuery = compile<RawIdentity>(profileQuery, 'query');
 const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
-const checkSettings = compile<AppSettings>(settingsBody);
+const checkSettings = compile<{ autoRemoveAfterPurchase: boolean }>(settingsBody);
 
 type RawId = string | number;
 
@@ -233,9 +236,7 @@ export function readList(body: unknown): IdentityRequest {
   return { identity: readIdentity(checkList(body).identity) };
 }
 
-export function readItemCheck(
-  body: unknown,
-): IdentityRequest & { readonly products: readonly ProductName[] } {
+export function readItemCheck(body: unknown) {
   const { identity, products } = checkItemCheck(body);
   return {
     identity: readIdentity(identity),
@@ -284,7 +285,7 @@ export function readMerge(body: unknown): IdentityRequest {
   return { identity: readIdentity(checkMerge(body).identity) };
 }
 
-export function readSettings(body: unknown): AppSettings {
+export function readSettings(body: unknown) {
   const { autoRemoveAfterPurchase } = checkSettings(body);
   return { autoRemoveAfterPurchase };
 }

@@ -12,8 +12,8 @@ import {
   shopifyId,
   variantId,
 } from '../field-schemas.js';
+import { fieldSchemas, REQUIRED_FIELDS } from '../item-fields.js';
 import { CHANNELS } from '../known-words.js';
-import { fieldSchemas, REQUIRED_FIELDS } from '../wishlist/item-fields.js';
 
 export const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];

@@ -3,10 +3,10 @@
 import { ERRORS, ServiceError } from '../errors.js';
 import { visitBatchAnswer } from '../http/answer-schemas.js';
 import { type Operation, operation } from '../http/operation.js';
-import { countMany, type VisitOutcome } from '../profiles/many-visits.js';
-import type { Visitors } from '../profiles/visitors.js';
 import { readFlag, readVisitBatch } from '../validation/requests.js';
 import { visitBatchBody } from '../validation/schemas.js';
+import type { VisitCounter } from './counter.js';
+import { countMany, type VisitOutcome } from './many-visits.js';
 import { COUNT_QUERY, answer as visitText } from './routes.js';
 
 /** Bytes for 500 visits. */
@@ -19,7 +19,7 @@ const EXAMPLE = {
   ],
 };
 
-export function visitBatchOperation(visitors: Visitors): Operation {
+export function visitBatchOperation(counter: VisitCounter): Operation {
   return operation({
     method: 'post',
     doc: {
@@ -43,7 +43,7 @@ export function visitBatchOperation(visitors: Visitors): Operation {
         productHandle,
       }));
       const kind = wantsCount ? 'count' : 'visit';
-      const outcomes = await countMany(visitors, kind, visits, request.caller.mayLink);
+      const outcomes = await countMany(counter, kind, visits, request.caller.mayLink);
       refuseWhereNoneIsCounted(outcomes);
       const results = outcomes.map((outcome, i) => {
         if (outcome instanceof ServiceError)

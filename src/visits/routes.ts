@@ -4,12 +4,12 @@ import { countAnswer, resetAnswer, visitAnswer } from '../http/answer-schemas.js
 import { hasKey, IDEMPOTENCY_KEY, onceUnderKey } from '../http/idempotency.js';
 import { LATER, MAX_BODY, type Operation, operation, type Request } from '../http/operation.js';
 import { isRobot } from '../http/robots.js';
-import { CountRequest } from '../profiles/counting.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
 import { TickQueue } from '../tick.js';
 import { readFlag, readVisitBody, readVisitQuery, type VisitRequest } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
+import { CountRequest, type VisitCounter } from './counter.js';
 import type { VisitKind } from './visit-batch.js';
 
 const PATH = '/product/visit';
@@ -21,13 +21,14 @@ const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red
 
 export function visitOperations(
   visitors: Visitors,
+  counter: VisitCounter,
   requests: RequestStore,
   onRobot: () => void,
 ): Operation[] {
   const lookUps = new TickQueue<RequestedCount>(
     'look-up',
     (counts) => {
-      for (const count of counts) count.start(visitors);
+      for (const count of counts) count.start(counter);
     },
     LOOKED_UP_TOGETHER,
   );
@@ -124,7 +125,7 @@ export function visitOperations(
     // A visit with its count is another operation, because its stored answer differs.
     const what = { operation: wantsCount ? `${kind} with count` : kind, input, location };
     return onceUnderKey(requests, request, what, async (operation) => {
-      const { profileId, count } = await visitors.enterOnce(
+      const { profileId, count } = await counter.enterOnce(
         identity,
         mayLink,
         { kind, handle: productHandle },
@@ -145,10 +146,10 @@ class RequestedCount extends CountRequest {
     this.#wantsCount = wantsCount;
   }
 
-  start(visitors: Visitors): void {
+  start(counter: VisitCounter): void {
     const { identity, caller } = this.#request;
     try {
-      visitors.count(this, identity, caller.mayLink);
+      counter.count(this, identity, caller.mayLink);
     } catch (error) {
       this.failed(error as Error);
     }

@@ -1,11 +1,12 @@
 // One call of lua/visits/countVisits.lua per node and tick.
 
 import { ServiceError } from '../errors.js';
+import type { AskLink, LinkKind } from '../profiles/link.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
-import { isCustomers, type Location } from '../redis/location.js';
+import { isCustomers, type Location, ownLocation } from '../redis/location.js';
 import { LUA } from '../redis/lua-codes.js';
 import { REMEMBERED_S } from '../redis/requests.js';
 import type { ScriptCall } from '../redis/script-call.js';
@@ -14,8 +15,6 @@ import { KeptGuests } from './kept-guests.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
 export type VisitKind = 'visit' | 'count' | 'read' | 'reset';
-/** `extend` and `resolve` extend the life of a link; `resolve` creates an unknown profile. */
-export type LinkKind = 'resolve' | 'extend' | 'peek';
 
 export interface VisitEntry extends Location, Batched<VisitAnswer> {
   readonly kind: VisitKind | LinkKind;
@@ -31,6 +30,12 @@ export interface VisitEntry extends Location, Batched<VisitAnswer> {
 export type VisitAnswer = string | number | undefined;
 
 export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
+
+/** Links are read in the same batch as visits: both are in the hash of counts. */
+export function linkReader(batch: VisitBatch): AskLink {
+  return async (profileId, kind) =>
+    (await batch.run({ kind, handle: '', device: null, ...ownLocation(profileId) })) as string;
+}
 
 export interface VisitFormatSpec {
   readonly keys: Keys;

@@ -3,14 +3,9 @@
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
 import { isRedirect, type Location } from '../redis/location.js';
-import { FENCED, type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
-import {
-  type Change,
-  DONE,
-  type PendingEvent,
-  type WishlistAnswer,
-  type WishlistBatch,
-} from './wishlist-batch.js';
+import { LUA } from '../redis/lua-codes.js';
+import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
+import type { Change, PendingEvent, WishlistAnswer, WishlistBatch } from './wishlist-batch.js';
 
 export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
   return { type: event.type, line: encodeEvent({ ...event, id: newEventId(at), at }) };
@@ -22,8 +17,8 @@ export interface Made {
   readonly value: string;
 }
 
-const AS_ASKED: Made = { verdict: DONE, value: '' };
-const REMOVED: Made = { verdict: DONE, value: '1' };
+const AS_ASKED: Made = { verdict: LUA.DONE, value: '' };
+const REMOVED: Made = { verdict: LUA.DONE, value: '1' };
 
 export class Changes {
   constructor(private readonly batch: WishlistBatch) {}
@@ -39,7 +34,7 @@ export class Changes {
   ): Promise<Made | string> {
     if (operation === undefined) return this.make(location, change);
     return operation.doAt<Made | string>(location.profileId, async (recordId, done) => {
-      if (done !== undefined) return { verdict: DONE, value: done.record };
+      if (done !== undefined) return { verdict: LUA.DONE, value: done.record };
       return this.make(location, { ...change, once: { recordId, seconds: REMEMBERED_S } });
     });
   }
@@ -47,7 +42,7 @@ export class Changes {
 
 function madeOf({ kind }: Change, answer: WishlistAnswer): Made | string {
   if (answer === undefined) return kind === 'remove' ? REMOVED : AS_ASKED;
-  return isRedirect(answer) || answer === FENCED
+  return isRedirect(answer) || answer === LUA.FENCED
     ? answer
     : { verdict: answer.charAt(0), value: answer.slice(1) };
 }

@@ -3,9 +3,9 @@
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
+import type { ItemContent } from '../item-fields.js';
 import type { Store } from '../redis/store.js';
 import { itemField, newItem } from './item.js';
-import type { ItemContent } from './item-fields.js';
 import type { ItemLimits } from './wishlist-batch.js';
 
 /** @returns the room that the item needs in the profile @throws ServiceError `too_many_items` */

@@ -11,13 +11,13 @@ import {
 import { hasKey, IDEMPOTENCY_KEY, once } from '../http/idempotency.js';
 import { MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../http/operation.js';
 import { fitsBytes } from '../identity-rules.js';
+import type { ItemContent } from '../item-fields.js';
 import { isPersonal, type Profiles } from '../profiles/profiles.js';
 import type { Visitors } from '../profiles/visitors.js';
 import type { KeyedOperation, RequestStore } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import { type ItemRequest, readItem, readItemCheck, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemCheckBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
-import type { ItemContent } from './item-fields.js';
 import { assertItemFits } from './item-limit.js';
 import type { Items } from './items.js';
 import type { ItemLimits } from './wishlist-batch.js';

@@ -8,7 +8,7 @@
 // change of price or stock with the reported state, ` <price> <0, or 1 if in stock> <version of the product>`. If the
 // item is added again, that state is removed, and alerts compare with the item's new price and stock.
 
-import { type ListedItem, NO_FIELDS } from './item-fields.js';
+import { type ListedItem, NO_FIELDS } from '../item-fields.js';
 
 /** Absent fields are null. */
 export interface Item extends ListedItem {

@@ -3,18 +3,16 @@
 import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent, encodeEvent } from '../events/row.js';
 import { type Identity, namesIn } from '../identity-rules.js';
+import { type ItemContent, type ItemPayload, payloadFields, type RemovalEvent } from '../item-fields.js';
+import type { ItemIndex } from '../profiles/item-index.js';
 import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
 import { type Item, itemField, itemIdIn, newestFirst, newItem, parseItem } from './item.js';
 import { type CheckedItem, checkItems, type ProductName } from './item-check.js';
-import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
-import type { ItemIndex } from './item-index.js';
 import { type ItemPage, readItemPage } from './item-pages.js';
 import { countItems, readItems } from './stored-items.js';
-
-export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
 const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
   remove: payloadFields('remove').join(' '),

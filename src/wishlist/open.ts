@@ -1,8 +1,8 @@
 // Composes the wishlist's parts.
 
+import type { ItemIndex } from '../profiles/item-index.js';
 import type { Store } from '../redis/store.js';
 import { Changes } from './changes.js';
-import type { ItemIndex } from './item-index.js';
 import { Items } from './items.js';
 import { Purchases } from './purchases.js';
 import { SettingsStore } from './settings.js';

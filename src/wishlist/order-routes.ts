@@ -12,6 +12,7 @@ import type { Identity } from '../identity-rules.js';
 import type { Profiles } from '../profiles/profiles.js';
 import { type FoundProfile, separately, type Visitors } from '../profiles/visitors.js';
 import { orderBody } from '../validation/order-schema.js';
+import type { VisitCounter } from '../visits/counter.js';
 import type { OrderNote, OrderNotes } from './order-notes.js';
 import { type Order, type ReadOrder, readOrder } from './order-webhook.js';
 import type { Purchases, Removal } from './purchases.js';
@@ -39,6 +40,7 @@ const EXAMPLE = {
 
 interface Parts {
   readonly visitors: Visitors;
+  readonly counter: VisitCounter;
   readonly profiles: Profiles;
   readonly settings: SettingsStore;
   readonly purchases: Purchases;
@@ -58,7 +60,7 @@ interface Named extends FoundProfile {
 }
 
 export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operation {
-  const { visitors, profiles, settings, purchases, notes, lastErasure } = parts;
+  const { visitors, counter, profiles, settings, purchases, notes, lastErasure } = parts;
   const { append, shopCurrency, onLeftOut, onFaults } = parts;
 
   async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
@@ -113,7 +115,7 @@ export function purchaseOperation(parts: Parts, webhooks: WebhookGate): Operatio
     if (typeof answer === 'string') return;
     // Counts are reset before the removal, because after it a retry wouldn't find the items.
     for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
-      await visitors.enter('reset', who, false, handle);
+      await counter.enter('reset', who, false, handle);
     const change: Removal['change'] = (ask) => visitors.changeExisting(who, false, ask);
     await purchases.remove({ change, items: answer, buyer, identity, orderId });
   }

@@ -5,8 +5,14 @@
 import { type Issue, ServiceError } from '../errors.js';
 import { fitsColumn, inCents, MAX_AMOUNT, parseAmount } from '../events/amount.js';
 import type { OrderHead, OrderLine } from '../events/row.js';
-import { fitsBytes, type Identity, isPlainText, isVisitorId, normaliseId } from '../identity-rules.js';
-import { normaliseEmail } from '../profiles/emails.js';
+import {
+  fitsBytes,
+  type Identity,
+  isPlainText,
+  isVisitorId,
+  normaliseEmail,
+  normaliseId,
+} from '../identity-rules.js';
 import { orderBody } from '../validation/order-schema.js';
 import { type Fields, idOf, isFields, parseExactly } from '../validation/shopify.js';
 import { EMPTY_BODY, issueFinder } from '../validation/validator.js';

@@ -3,11 +3,11 @@
 
 import type { OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
+import type { ItemIndex } from '../profiles/item-index.js';
 import type { Location } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { itemField } from './item.js';
-import type { ItemIndex } from './item-index.js';
 import { listItems } from './items.js';
 
 /** Items per script call; an order may name hundreds. */

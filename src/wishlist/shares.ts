@@ -5,11 +5,11 @@ import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { isRedirect, type Location, ownLocation } from '../redis/location.js';
+import { LUA } from '../redis/lua-codes.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import { removeKeys, writeKey } from '../redis/write.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
-import { HAS_CODE } from './wishlist-batch.js';
 
 /** 96 bits can't be guessed. Base 36, because some services lower the case. */
 const CODE_BYTES = 12;
@@ -61,7 +61,7 @@ export class Shares {
     let drawn: string | undefined;
     let made = await share();
     // Repeats if a concurrent request assigns a code.
-    while (typeof made !== 'string' && made.verdict === HAS_CODE) {
+    while (typeof made !== 'string' && made.verdict === LUA.HAS_CODE) {
       code = made.value || drawn;
       if (code === undefined) {
         code = drawn = drawCode();

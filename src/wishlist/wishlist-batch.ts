@@ -70,12 +70,8 @@ export interface Notification extends Recorded {
 
 export type Change = Addition | Import | Removal | Sharing | Notification;
 
-/** Undefined if done as usual; else a code below with its value, or a redirect. See lua/wishlist/changeItems.lua. */
+/** Undefined if done as usual; else a code of LUA, perhaps with a value. See lua/wishlist/changeItems.lua. */
 export type WishlistAnswer = string | undefined;
-
-export const DONE = '=';
-export const HAS_CODE = '?';
-export const OTHER_ITEM = '#';
 
 interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly location: Location;
@@ -165,13 +161,13 @@ function wishlistFormat(
 }
 
 function reportEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
-  if (answer instanceof Error || (answer !== undefined && !answer.startsWith(DONE))) return;
+  if (answer instanceof Error || (answer !== undefined && !answer.startsWith(LUA.DONE))) return;
   if (change.kind !== 'remove') {
     if (change.event !== undefined) onRecorded(change.event.type, 1);
     return;
   }
   const [first] = change.items;
-  const removed = answer === undefined ? 1 : Number.parseInt(answer.slice(DONE.length), 10) || 0;
+  const removed = answer === undefined ? 1 : Number.parseInt(answer.slice(LUA.DONE.length), 10) || 0;
   if (first !== undefined && removed > 0) onRecorded(first.event.type, removed);
 }
 

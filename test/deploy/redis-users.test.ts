@@ -236,7 +236,7 @@ eachRedis(t, async (t, redis) => {
   await t.test('the users of backup and restore may copy a deployment with pending merges', async (t) => {
     const [guest, customer] = [identityOf({ sessionId: 'half' }), identityOf({ customerId: 'half' })];
     const server = await startServer(t, redis, 'wm');
-    for (const who of [guest, customer]) await server.visitors.enter('visit', who, true, 'x');
+    for (const who of [guest, customer]) await server.counter.enter('visit', who, true, 'x');
     server.crashAfter(5, true);
     await t.rejects(login(server, { sessionId: 'half', customerId: 'half' }));
     // As if these had been merged during the backup, after it had read their data.
@@ -245,7 +245,7 @@ eachRedis(t, async (t, redis) => {
       ['whole', 'merged'],
       ['part', 'count w'],
     ] as const) {
-      await server.visitors.enter('visit', identityOf({ sessionId }), false, 'x');
+      await server.counter.enter('visit', identityOf({ sessionId }), false, 'x');
       const members = store.keys.members(locator.profileOf('c:half'));
       const note = `1.a known s:${sessionId}\n${merged}`;
       await store.client.hset(members, locator.profileOf(`s:${sessionId}`), note);

@@ -137,14 +137,14 @@ function checkAgreement({ people, play }: Checked, dump: Hashes): string[] {
       const isMerged = noteOf(link).endsWith('\nmerged');
       expect(noteOf(link).startsWith(`${id} `) && isMerged === isOwn, 'note of the link');
     }
-    const start = `${isOwn ? '' : '-'}${target.split(' ')[1]} `;
+    const start = `${isOwn ? '' : 'moved:'}${target.split(' ')[1]} `;
     if (target !== '')
       expect(noteOf(target).startsWith(start) && noteOf(target).endsWith('\nmerged'), 'note of the merge');
     for (const [member, note] of Object.entries(of('g', letter) ?? {})) {
       const session = /^P([N-Z])$/.exec(member)?.[1];
       if (session === undefined) continue;
-      const ref = `P${letter} ${note.replace(/^-/, '').split(' ')[0]}`;
-      const leads = note.startsWith('-') ? of('p', session)?.['target'] : of('v', session)?.[''];
+      const ref = `P${letter} ${note.replace(/^moved:/, '').split(' ')[0]}`;
+      const leads = note.startsWith('moved:') ? of('p', session)?.['target'] : of('v', session)?.[''];
       // A server may have ended between the note and the link; such a note has no effect.
       const isLeft = play.hasEnded && note.endsWith('\n');
       expect(

@@ -30,7 +30,8 @@ function firstName({ customer, session = '' }: Act): string {
 export async function startServer(urls: readonly string[], keyPrefix: string) {
   const options = { urls, timeoutMs: 60_000, keyPrefix, buckets: 16_384, guestsS: 0 };
   const parts = await openParts(options, Number.MAX_SAFE_INTEGER);
-  const { store, locator, emails, eraser, items, shares, profiles, profileIds, visitors } = parts;
+  const { store, locator, emails, eraser, items, shares, profiles, profileIds, visitors, counter, recorder } =
+    parts;
   const { keys, client } = store;
   const requests = new RequestStore(store);
   const lastRows = new Map<string, string>();
@@ -38,7 +39,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string) {
   const mailOf = ({ customer, session = '' }: Act) => addressOf(customer ?? session);
   const own = ({ name }: Asked) => ({ profileId: profileIds.of(name) });
   const enter = async (kind: 'visit' | 'reset', { who, act }: Asked) => {
-    const { profileId } = await visitors.enter(kind, who, true, act.what);
+    const { profileId } = await counter.enter(kind, who, true, act.what);
     return { profileId };
   };
 
@@ -50,7 +51,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string) {
       const key = { scope: 'explorer', key: act.what, fingerprint: '' };
       const visit = { kind: 'visit', handle: 'a' } as const;
       const text = await requests.run(key, visitors.likelyProfile(who), async (operation) =>
-        JSON.stringify(await visitors.enterOnce(who, true, visit, operation)),
+        JSON.stringify(await counter.enterOnce(who, true, visit, operation)),
       );
       return JSON.parse(text);
     },
@@ -60,13 +61,13 @@ export async function startServer(urls: readonly string[], keyPrefix: string) {
       return { profileId: await profiles.keep({ ...who, email: mailOf(act) }, true, true) };
     },
     async read({ who, act }) {
-      const { profileId, counts } = await visitors.readAll(who, [act.what]);
+      const { profileId, counts } = await counter.readAll(who, [act.what]);
       return { profileId, count: counts[0] as number };
     },
     async event({ who, tag }) {
       const event = { type: 'add', origin: 'event', identity: who, payload: { tag } } as const;
       return {
-        profileId: await visitors.record(who, true, (profileId) => encodeEvent({ ...event, profileId })),
+        profileId: await recorder.record(who, true, (profileId) => encodeEvent({ ...event, profileId })),
       };
     },
     async add({ who, act }) {

@@ -1,8 +1,8 @@
 // Identities and items as requests have them, for tests that use few of their fields.
 
 import type { Identity } from '../../src/identity-rules.js';
+import type { ItemContent } from '../../src/item-fields.js';
 import { newItem } from '../../src/wishlist/item.js';
-import type { ItemContent } from '../../src/wishlist/item-fields.js';
 
 export function identityOf(given: Partial<Identity>): Identity {
   const ids = { customerId: null, sessionId: null, email: null };

@@ -1,12 +1,14 @@
 // A server without HTTP, built as in src/app/core.ts, with its own connection, caches and batches.
 
-import { appendFormat } from '../../src/events/appender.js';
+import { appendFormat, mergeAppender } from '../../src/events/appender.js';
+import { EventRecorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
+import type { ItemIndex } from '../../src/profiles/item-index.js';
 import type { Limits } from '../../src/profiles/merge.js';
 import { openProfiles, type ProfileStats } from '../../src/profiles/open.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
-import { visitFormat } from '../../src/visits/visit-batch.js';
-import type { ItemIndex } from '../../src/wishlist/item-index.js';
+import { VisitCounter } from '../../src/visits/counter.js';
+import { linkReader, visitFormat } from '../../src/visits/visit-batch.js';
 import { openWishlist } from '../../src/wishlist/open.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 
@@ -27,12 +29,18 @@ export async function openParts<Index extends ItemIndex>(
   const wishlists = new WishlistBatch(store, { highWater });
   const itemIndex = indexOf(store);
   const limits = { products: maxProducts, items: 0, itemBytes: 0, ...given };
-  const identity = openProfiles({ store, visits, recordings, appends, limits, itemIndex, stats });
+  const identity = openProfiles({
+    ...{ store, limits, itemIndex, stats },
+    askLink: linkReader(visits),
+    appendMerge: mergeAppender(appends),
+  });
   const presentOf = (profileId: string) => identity.locator.presentOf(profileId);
   const shareUrl = 'https://shop.example/apps/w/wishlist/share/{code}';
   return {
     ...{ store, visits, appends, recordings, wishlists, itemIndex, presentOf },
     ...identity,
+    counter: new VisitCounter(store, identity.visitors, visits, maxProducts),
+    recorder: new EventRecorder(identity.visitors, recordings),
     ...openWishlist({ store, batch: wishlists, presentOf, itemIndex, shareUrl }),
     async close(): Promise<void> {
       for (const batcher of [visits, appends, recordings, wishlists]) await batcher.close();

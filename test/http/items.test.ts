@@ -2,7 +2,7 @@
 // POST /item/count.
 
 import t from 'tap';
-import { type ItemPayload, REQUIRED_FIELDS } from '../../src/wishlist/item-fields.js';
+import { type ItemPayload, REQUIRED_FIELDS } from '../../src/item-fields.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { connectToEach } from '../harness/redis.js';
 import { gist } from '../harness/stream.js';

@@ -1,6 +1,6 @@
 // Items that the tests of wishlists send.
 
-import type { GivenItem } from '../../src/wishlist/item-fields.js';
+import type { GivenItem } from '../../src/item-fields.js';
 
 export const CONTENT = {
   productId: 'gid://shopify/Product/1001',

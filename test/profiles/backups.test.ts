@@ -167,7 +167,7 @@ eachRedis(t, async (t, redis) => {
             t.same(await restored.emails.find(digest), [], when);
             t.same(await followShare(restored, code), [], when);
           }
-          const { profileId } = await restored.visitors.enter('visit', names.session, true, 's');
+          const { profileId } = await restored.counter.enter('visit', names.session, true, 's');
           t.equal(profileId, restored.locator.profileOf(isErased ? `s:${names.s}` : `c:${names.c}`), when);
         }
       },

@@ -41,10 +41,10 @@ async function areOne(
   for (const server of servers)
     for (const who of [customer, session]) t.equal(await see(server, who), has, when);
   for (const [i, server] of servers.entries()) {
-    const { profileId } = await server.visitors.enter('visit', i === 0 ? session : customer, true, 'more');
+    const { profileId } = await server.counter.enter('visit', i === 0 ? session : customer, true, 'more');
     t.equal(profileId, server.locator.profileOf(`c:${customer.customerId}`), when);
   }
-  const { counts } = await (servers[0] as Server).visitors.readAll(customer, ['more']);
+  const { counts } = await (servers[0] as Server).counter.readAll(customer, ['more']);
   t.same(counts, [servers.length], when);
 }
 
@@ -139,12 +139,12 @@ eachRedis(t, async (t, redis) => {
                 t.equal(seen[0], seen[1], when);
                 t.equal(new Set(seen[0]).size, seen[0].length, `${when}: ${seen[0]}`);
                 had.add(seen[0]);
-                await server.visitors.enter('visit', who, true, 'more');
+                await server.counter.enter('visit', who, true, 'more');
               }
               const all = [...new Set([...had].join(''))].sort().join('');
               if (!/erasure/.test(between)) t.equal(all, gains || others ? 'cds' : 'cd', when);
               await login(other, names.toThis);
-              const { profileId } = await server.visitors.enter('visit', names.session, true, 'more');
+              const { profileId } = await server.counter.enter('visit', names.session, true, 'more');
               t.equal(profileId, server.locator.profileOf(`c:${names.c}`), when);
             },
           };
@@ -179,12 +179,12 @@ eachRedis(t, async (t, redis) => {
                 if (by === 'the same erasure') await other.eraser.erase(name);
                 else {
                   const isRequested = by.includes('request') && session !== 'retired';
-                  if (isRequested) await other.visitors.enter('visit', names.session, true, 'new');
+                  if (isRequested) await other.counter.enter('visit', names.session, true, 'new');
                   await resume(other);
                   const sees = await see(other, erases === 's' ? names.session : names.customer);
                   if (!wasErased) return void t.not(sees, '', when);
                   if (isRequested && session === 'unknown') {
-                    const { counts } = await other.visitors.readAll(names.session, ['new']);
+                    const { counts } = await other.counter.readAll(names.session, ['new']);
                     t.same(counts, [1], `${when}: the new visitor`);
                     await other.eraser.erase(`s:${names.s}`);
                   }
@@ -392,7 +392,7 @@ eachRedis(t, async (t, redis) => {
           by.visitors.likelyProfile(session),
           async (operation) =>
             JSON.stringify(
-              await by.visitors.enterOnce(session, true, { kind: 'visit', handle: 's' }, operation),
+              await by.counter.enterOnce(session, true, { kind: 'visit', handle: 's' }, operation),
             ),
         );
       for (const later of [2, 4, 6])
@@ -412,7 +412,7 @@ eachRedis(t, async (t, redis) => {
               t.match(JSON.parse(answer), { count: 1 });
               t.equal(await visitOnce(other, names), answer);
               const counts = [names.customer, names.another].map(
-                async (who) => (await other.visitors.readAll(who, ['s'])).counts[0],
+                async (who) => (await other.counter.readAll(who, ['s'])).counts[0],
               );
               t.same(
                 (await Promise.all(counts)).sort(),

@@ -138,7 +138,7 @@ t.test('thousands of data requests are redacted in linear time', async (t) => {
   const { server, worker, take, dataRequests } = await open(t, 'linear');
   for (let n = 0; n < DATA_REQUESTS; n++)
     await take({ ...DATA, customerId: n % 2 ? null : String(n), email: n % 2 ? digestOf(n) : null });
-  const visit = (customerId: string) => server.visitors.enter('count', identityOf({ customerId }), true, 'p');
+  const visit = (customerId: string) => server.counter.enter('count', identityOf({ customerId }), true, 'p');
   for (let n = 0; n < ERASURES; n++) {
     await visit(String(2 * n));
     await take({ ...REDACT, customerId: String(2 * n), email: digestOf(2 * n + 1) });
@@ -268,9 +268,9 @@ t.test(
       const { keys, client } = server.store;
       const ids = Array.from({ length: 40 }, (_, i) => ({ customerId: `${i}`, sessionId: `${i}` }));
       for (const { sessionId } of ids.slice(0, 20))
-        await server.visitors.enter('visit', identityOf({ sessionId }), true, 'p');
+        await server.counter.enter('visit', identityOf({ sessionId }), true, 'p');
       await Promise.all(ids.map((one) => login(server, one)));
-      await server.visitors.enter('visit', identityOf({ sessionId: 'merging' }), true, 'p');
+      await server.counter.enter('visit', identityOf({ sessionId: 'merging' }), true, 'p');
       await endAfter(server, 'startMerge', () => login(server, { customerId: '0', sessionId: 'merging' }));
       await endAfter(server, 'eraseProfile', () => server.eraser.erase('c:1'));
       let isOver = false;
@@ -306,7 +306,7 @@ type Ids = { readonly customerId?: string; readonly sessionId?: string };
 
 eachRedis(t, async (t, redis) => {
   const visit = async (server: Server, ids: Ids) =>
-    (await server.visitors.enter('count', identityOf(ids), true, 'p')).count;
+    (await server.counter.enter('count', identityOf(ids), true, 'p')).count;
   const count = (server: Server, ids: Ids) => countOf(server, identityOf(ids), 'p');
   const open = async (t: Test) => {
     const prefix = `mailed${++prefixes}`;

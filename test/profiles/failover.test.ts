@@ -79,7 +79,7 @@ t.test('a failover', async (t) => {
       ids: { toThis: { customerId: 'c', sessionId }, toAnother: { customerId: 'd', sessionId } },
       anew: () => startServer(t, redis, prefix, { guestsS: 1_000 }),
       async visit(who, times) {
-        for (let i = 0; i < times; i++) await server.visitors.enter('visit', who, true, HANDLE);
+        for (let i = 0; i < times; i++) await server.counter.enter('visit', who, true, HANDLE);
       },
       see: async (by, who) => ({
         count: await countOf(by, who, HANDLE),
@@ -185,7 +185,7 @@ t.test('a failover', async (t) => {
   t.test('a merge that a failover kept is not repeated: a reset count stays 0', async (t) => {
     const world = await startMerge(t);
     t.equal(await login(world.server, world.ids.toThis), true);
-    await world.server.visitors.enter('reset', world.session, true, HANDLE);
+    await world.server.counter.enter('reset', world.session, true, HANDLE);
     const other = await world.anew();
     passTime(other, 11 * MINUTE_MS);
     await resume(other);
@@ -199,7 +199,7 @@ t.test('a failover', async (t) => {
     t.equal(await world.server.eraser.erase('c:c'), true);
     await forget();
     const other = await world.anew();
-    await other.visitors.enter('visit', world.customer, true, HANDLE);
+    await other.counter.enter('visit', world.customer, true, HANDLE);
     t.same(await world.see(other, world.session), { count: 0, items: [] });
     t.same(await world.see(other, world.customer), { count: 1, items: [] });
     t.equal(
@@ -220,7 +220,7 @@ t.test('a failover', async (t) => {
         await forget();
         const other = await world.anew();
         for (const server of [other, world.server]) {
-          await server.visitors.enter('visit', world.session, true, HANDLE);
+          await server.counter.enter('visit', world.session, true, HANDLE);
           await login(server, world.ids.toThis);
         }
         for (const server of [other, world.server])

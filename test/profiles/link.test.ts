@@ -282,30 +282,30 @@ eachRedis(t, async (t, redis) => {
       const shortly = () => client.expire(key, 100);
 
       for (const [what, write] of [
-        ['a visit', (by) => by.visitors.enter('visit', linked, true, 'x')],
-        ['a reset', (by) => by.visitors.enter('reset', linked, true, 'x')],
+        ['a visit', (by) => by.counter.enter('visit', linked, true, 'x')],
+        ['a reset', (by) => by.counter.enter('reset', linked, true, 'x')],
         ['a saved item', (by) => add(by, linked)],
         ['a removed item', (by) => remove(by, linked)],
         ['a share', (by) => share(by, linked)],
         ['an address', (by) => by.profiles.keep({ ...linked, email: 's@kept.example' }, true, true)],
-        ['an event', (by) => by.visitors.record(linked, true, (profileId) => eventLine(profileId))],
+        ['an event', (by) => by.recorder.record(linked, true, (profileId) => eventLine(profileId))],
         ['a login', (by) => login(by, plain)],
       ] as const satisfies readonly (readonly [string, (by: Server) => Promise<unknown>])[]) {
         await shortly();
         // Its caches are empty: it knows neither the link nor its extension.
         const fresh = await startServer(t, redis, prefix, { guestsS });
-        t.equal((await fresh.visitors.readAll(linked, ['x'])).profileId, server.locator.profileOf('c:c'));
+        t.equal((await fresh.counter.readAll(linked, ['x'])).profileId, server.locator.profileOf('c:c'));
         t.equal(await daysLeft(), 1, 'a read extends nothing');
         await write(fresh);
         t.equal(await daysLeft(), 31, what);
       }
       const unaware = await startServer(t, redis, prefix, { guestsS });
-      await unaware.visitors.enter('visit', guest, true, 'x');
+      await unaware.counter.enter('visit', guest, true, 'x');
       t.equal(await client.ttl(keys.counts(server.locator.profileOf('s:merged'))), -1, 'no write ends it');
       await shortly();
       await client.del(key);
       t.equal(await another.locator.stateOf('s:s'), 'unknown');
-      const { profileId } = await server.visitors.enter('visit', linked, true, 'x');
+      const { profileId } = await server.counter.enter('visit', linked, true, 'x');
       t.equal(profileId, server.locator.profileOf('s:s'), 'a guest again');
       t.equal(await login(server, plain), true);
     },

@@ -293,7 +293,7 @@ eachRedis(t, async (t, redis) => {
     passTime(other, 31 * 24 * 60 * 60_000);
     await resume(other);
     t.equal(await other.locator.stateOf(`s:${ids.sessionId}`), 'unknown');
-    const { profileId } = await other.visitors.enter('visit', guest, true, 'x');
+    const { profileId } = await other.counter.enter('visit', guest, true, 'x');
     t.equal(profileId, other.locator.profileOf(`s:${ids.sessionId}`));
   });
 });

@@ -34,13 +34,13 @@ function whoIs(names: Names, own: Own): Who {
 
 export async function shop(server: Server, names: Names, own: Own): Promise<void> {
   const who = whoIs(names, own);
-  await server.visitors.enter('visit', who, true, own);
+  await server.counter.enter('visit', who, true, own);
   await add(server, who, own);
 }
 
 /** @returns letters of the owners whose counts and items a visitor has @throws if counts and items differ */
 export async function see(server: Server, who: Who): Promise<string> {
-  const { counts } = await server.visitors.readAll(who, OWN);
+  const { counts } = await server.counter.readAll(who, OWN);
   const items = await products(server, who);
   const counted = OWN.flatMap((own, i) => Array<string>(counts[i] as number).fill(own)).sort();
   if (`${items.sort()}` !== `${counted}`) throw new Error(`counts of ${counted}, but items of ${items}`);

@@ -133,7 +133,7 @@ t.test('facts of a guest whose keys are migrating are stored once all of them ha
   const server = await startServer(t, cluster, 'facts', { guestsS: 3_600 });
   const { keys } = server.store;
   const who = identityOf({ sessionId: 's', email: 'a@b.example' });
-  await server.visitors.enter('visit', who, true, 'x');
+  await server.counter.enter('visit', who, true, 'x');
   await add(server, who);
   const profileId = await server.profiles.keep(who, true, true);
   const slot = slotOf(keys.counts(profileId));

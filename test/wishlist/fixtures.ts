@@ -64,7 +64,7 @@ const VISITOR = visitorOf('s', 'c');
 export const { guest: GUEST, customer: CUSTOMER } = VISITOR;
 
 export async function countOf(server: Server, who: Identity, handle: string): Promise<number> {
-  return (await server.visitors.readAll(who, [handle])).counts[0] as number;
+  return (await server.counter.readAll(who, [handle])).counts[0] as number;
 }
 
 let visitors = 0;

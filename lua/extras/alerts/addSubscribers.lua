@@ -2,7 +2,7 @@
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua   ARGV[4] two lines per entry: index, profile
 -- Returns {i, answer, ...} for failed entries; see includes/not-here.lua.
--- Errors: EXPIRED -1, SUPERSEDED -2.
+-- Errors: EXPIRED, SUPERSEDED.
 
 local sender_channel = KEYS[1]
 -- @include senderChannel

@@ -4,7 +4,7 @@
 -- ARGV[4] product; empty to remove that version   ARGV[5] milliseconds to remember versions
 -- Returns {version, since}; {} if removed or superseded. `since` is 0, unless the journal had another state of the
 --   product, whose alerts may still be sent. Then it is the first version with the new state.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

@@ -3,7 +3,7 @@
 -- KEYS[1] index
 -- ARGV[1] deadline   ARGV[2] minimum age, milliseconds; 0 means any   ARGV[3..] profiles
 -- Returns how many were removed.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

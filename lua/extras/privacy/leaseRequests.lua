@@ -3,7 +3,7 @@
 -- KEYS[1] lease
 -- ARGV[1..2] deadline, process   ARGV[3] milliseconds; 0 to release
 -- Returns 1; 0 if another process has the lease.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

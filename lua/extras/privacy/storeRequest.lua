@@ -3,7 +3,7 @@
 -- KEYS[1..2] open requests, recent webhooks
 -- ARGV[1] deadline   ARGV[2] digest of the webhook   ARGV[3] its TTL, seconds   ARGV[4] request as JSON, or empty
 -- Returns 1; 0 if the webhook was stored before.
--- Errors: EXPIRED -1.
+-- Errors: EXPIRED.
 
 -- @include deadline
 

@@ -3,8 +3,8 @@
 // below the item's. The reported state changes atomically with the alert's event, so each alert is sent once.
 
 import { parseAmount } from '../../events/amount.js';
+import type { ItemContent } from '../../item-fields.js';
 import { itemField } from '../../wishlist/item.js';
-import type { ItemContent } from '../../wishlist/item-fields.js';
 
 export const ALERT_TYPES = ['priceDrop', 'backInStock'] as const;
 export type AlertType = (typeof ALERT_TYPES)[number];

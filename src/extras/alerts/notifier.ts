@@ -5,9 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import { ServiceError } from '../../errors.js';
 import { isRedirect, ownLocation } from '../../redis/location.js';
+import { LUA } from '../../redis/lua-codes.js';
 import type { Store } from '../../redis/store.js';
 import { prepareEvent } from '../../wishlist/changes.js';
-import { OTHER_ITEM, type WishlistBatch } from '../../wishlist/wishlist-batch.js';
+import type { WishlistBatch } from '../../wishlist/wishlist-batch.js';
 import {
   type AlertType,
   type Offer,
@@ -120,7 +121,7 @@ export class Notifier {
       const event = type && now && eventOf(type, { ...wish, customerId }, now, product);
       const asked = { kind: 'notify', field, item, secondLine, event } as const;
       const answer = await wishlists.make(ownLocation(profileId), asked);
-      if (answer === OTHER_ITEM || isRedirect(answer)) return false;
+      if (answer === LUA.ITEM_CHANGED || isRedirect(answer)) return false;
       if (type !== undefined) this.spec.onAlert(type);
       item = `${creationLine}\n${secondLine}\n${content}`;
     }

@@ -5,13 +5,13 @@
 import { hash } from 'node:crypto';
 import type { Host } from '../../app/extra.js';
 import type { RightsConfig } from '../../app/settings.js';
+import type { ItemIndex } from '../../profiles/item-index.js';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { tagOf } from '../../redis/keys.js';
+import type { LUA } from '../../redis/lua-codes.js';
 import { loadScript } from '../../redis/scripts.js';
-import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
-import type { ItemIndex } from '../../wishlist/item-index.js';
 
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than it takes to add an entry and its item. */
@@ -139,10 +139,10 @@ const FORMAT: BatchFormat<Entry, undefined> = {
     call.arg(entries.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
   },
   decode(entries, reply) {
-    const answers = new Array<undefined | typeof NOT_HERE>(entries.length).fill(undefined);
-    const list = reply as (number | typeof NOT_HERE)[];
+    const answers = new Array<undefined | typeof LUA.NOT_HERE>(entries.length).fill(undefined);
+    const list = reply as (number | typeof LUA.NOT_HERE)[];
     for (let i = 0; i < list.length; i += 2)
-      answers[(list[i] as number) - 1] = list[i + 1] as typeof NOT_HERE;
+      answers[(list[i] as number) - 1] = list[i + 1] as typeof LUA.NOT_HERE;
     return answers;
   },
 };

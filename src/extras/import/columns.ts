@@ -1,7 +1,7 @@
 // Maps a file's columns to fields by their names, whose case and separators are ignored. Ambiguous names (`name`,
 // `customer`, `country`) are left out on purpose.
 
-import type { ListedItem } from '../../wishlist/item-fields.js';
+import type { ListedItem } from '../../item-fields.js';
 
 export type ImportField = keyof ListedItem | 'customerId' | 'sessionId' | 'email' | 'productUrl' | 'addedAt';
 

@@ -1,8 +1,7 @@
 // Finds customers by e-mail address, from a file such as a shop's customer export.
 
 import { StartupError } from '../../errors.js';
-import { isCustomerId, normaliseId } from '../../identity-rules.js';
-import { normaliseEmail } from '../../profiles/emails.js';
+import { isCustomerId, normaliseEmail, normaliseId } from '../../identity-rules.js';
 import { EMAIL_NAMES } from './columns.js';
 import { type Input, readRecords } from './records.js';
 import { plainId } from './row.js';

@@ -3,9 +3,9 @@
 
 import { ServiceError } from '../../errors.js';
 import { fitsBytes, type Identity, isBlank } from '../../identity-rules.js';
+import type { ItemContent } from '../../item-fields.js';
 import { knownWord } from '../../known-words.js';
 import { readItem, trust } from '../../validation/requests.js';
-import type { ItemContent } from '../../wishlist/item-fields.js';
 import type { ImportField, Values } from './columns.js';
 
 export interface ImportRow {

@@ -11,7 +11,8 @@ import {
   readDeliveryId,
   type WebhookGate,
 } from '../../http/webhook.js';
-import { type Emails, normaliseEmail } from '../../profiles/emails.js';
+import { normaliseEmail } from '../../identity-rules.js';
+import type { Emails } from '../../profiles/emails.js';
 import {
   COMPLIANCE_KINDS,
   type Compliance,

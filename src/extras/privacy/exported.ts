@@ -1,9 +1,9 @@
 // What an export has from Redis, with its JSON Schema.
 
+import { item } from '../../item-fields.js';
 import { readHash } from '../../redis/hash.js';
 import { ownLocation } from '../../redis/location.js';
 import type { Store } from '../../redis/store.js';
-import { item } from '../../wishlist/item-fields.js';
 import { listItems } from '../../wishlist/items.js';
 
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'];

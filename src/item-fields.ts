@@ -29,10 +29,11 @@ import {
   type ValueOf,
   variantId,
   word,
-} from '../field-schemas.js';
-import { SOURCES } from '../known-words.js';
+} from './field-schemas.js';
+import { SOURCES } from './known-words.js';
 
 export type ItemEvent = 'add' | 'remove' | 'moveToCart';
+export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
 interface FieldSpec {
   /** The field in /item/add. */

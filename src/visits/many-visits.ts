@@ -2,9 +2,9 @@
 
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import type { VisitKind } from '../visits/visit-batch.js';
-import { type Counted, CountRequest } from './counting.js';
-import { mustLink, namesOf, type Visitors } from './visitors.js';
+import { mustLink, namesOf } from '../profiles/visitors.js';
+import { type Counted, CountRequest, type VisitCounter } from './counter.js';
+import type { VisitKind } from './visit-batch.js';
 
 export type VisitOutcome = Counted | ServiceError;
 
@@ -15,7 +15,7 @@ interface Visit {
 
 /** A repeated pair that must be linked waits for the link; all others enter the batcher in this tick. */
 export async function countMany(
-  visitors: Visitors,
+  counter: VisitCounter,
   kind: VisitKind,
   visits: readonly Visit[],
   mayLink: boolean,
@@ -42,7 +42,7 @@ export async function countMany(
         const visit = new VisitOfMany(kind, productHandle, identity.device);
         visit.ended = ended;
         visit.index = i;
-        visitors.count(visit, identity, mayLink);
+        counter.count(visit, identity, mayLink);
       }
     });
   return outcomes;

@@ -4,12 +4,12 @@
 // One process at a time SCANs all keys; an interrupted sweep starts anew.
 
 import { pause } from '../backoff.js';
+import type { Emails } from '../profiles/emails.js';
+import type { ItemIndex } from '../profiles/item-index.js';
 import { mastersOf } from '../redis/client.js';
 import type { Store } from '../redis/store.js';
 import { repeat } from '../repeat.js';
-import type { ItemIndex } from '../wishlist/item-index.js';
-import type { Shares } from '../wishlist/shares.js';
-import type { Emails } from './emails.js';
+import type { Shares } from './shares.js';
 
 /** An entry is swept within a day (docs/privacy.md), even if one sweep skips it because of GRACE_MS. */
 const EVERY_MS = 6 * 60 * 60 * 1_000;
