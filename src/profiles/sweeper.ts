@@ -48,7 +48,7 @@ export function watchSweeps(parts: SweeperParts): () => Promise<void> {
 
 async function sweep(parts: SweeperParts, signal: AbortSignal): Promise<void> {
   const { store, onFailed } = parts;
-  const [prefix = ''] = store.keys.nodeMarker(0).split('{');
+  const { prefix } = store.keys;
   const nodes = await store.call(async (client) => mastersOf(client));
   for (const node of nodes) {
     let cursor = '0';

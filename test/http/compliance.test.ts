@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { readConfig } from '../../src/config.js';
 import type { ComplianceRequest } from '../../src/extras/privacy/compliance.js';
+import { complianceKeys } from '../../src/extras/privacy/keys.js';
 import { openRights } from '../../src/extras/privacy/rights.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { runHere } from '../cli/in-process.js';
@@ -211,7 +212,7 @@ eachRedis(t, async (t, redis) => {
         ['customers/data_request 7101', 'customers/data_request 7102'],
       );
       t.equal((await requests('customers/redact')).length, 2);
-      const { complianceTaken } = createKeys(app.prefix);
+      const { complianceTaken } = complianceKeys(createKeys(app.prefix));
       const taken = await connectTo(t, redis.urls[0] as string).zrange(
         complianceTaken,
         '0',
@@ -278,7 +279,7 @@ t.test('a request that fails or cannot be read stays open, and the others are do
     onError: (line) => logged.push(line),
   });
   const keys = createKeys(app.prefix);
-  await client.hset(keys.compliance, { '1': 'no JSON', '#': '1' });
+  await client.hset(complianceKeys(keys).compliance, { '1': 'no JSON', '#': '1' });
   const redact = (id: number) => deliver(app, 'customers/redact', customer(id, null));
   const ids = [1, 2, 3];
   const made = await Promise.all(ids.map((id) => app.shop.visit({ customerId: String(id) })));
@@ -295,7 +296,7 @@ t.test('a request that fails or cannot be read stays open, and the others are do
   t.match(logged.join(), /The open request 1 can't be read/);
   await client.del(keys.members(broken));
   await until('and is erased in the end', async () => (await client.exists(keys.counts(broken))) === 0);
-  t.equal(await client.hget(keys.compliance, '1'), 'no JSON');
+  t.equal(await client.hget(complianceKeys(keys).compliance, '1'), 'no JSON');
 });
 
 t.test('an erasure by e-mail address that fails for one visitor still erases the others', async (t) => {

@@ -12,6 +12,7 @@ import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { readConfig } from '../../src/config.js';
 import { FLUSH_EXTRAS } from '../../src/extras/flush-extras.js';
 import { openHandOver } from '../../src/extras/receivers/hand-over.js';
+import { receiverKeys } from '../../src/extras/receivers/keys.js';
 import { RowEraser } from '../../src/flush/row-eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
@@ -436,7 +437,7 @@ t.test('erasures through ClickHouse', async (t) => {
         return (await app.figure('pending_erasures')) === 0;
       });
       const own = [customers[kept].customerId, before[kept].profileId];
-      const waiting = await connection.xrange(keys.deliveries(receiver).queue, '-', '+');
+      const waiting = await connection.xrange(receiverKeys(keys).deliveries(receiver).queue, '-', '+');
       const letters = await connection.xrange(keys.eventsDead(0), '-', '+');
       const held = { deliveries: JSON.stringify(waiting), 'dead letters': JSON.stringify(letters) };
       for (const [where, text] of Object.entries(held)) {

@@ -8,6 +8,7 @@ import { untilOf } from '../../src/clickhouse/erased-rows.js';
 import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
+import { complianceKeys } from '../../src/extras/privacy/keys.js';
 import { ShopEraser } from '../../src/extras/privacy/shop-eraser.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
 import { eachRedis } from '../harness/app.js';
@@ -140,7 +141,7 @@ t.test('thousands of data requests are redacted in linear time', async (t) => {
     await take({ ...REDACT, customerId: String(2 * n), email: digestOf(2 * n + 1) });
   }
 
-  const { compliance } = server.store.keys;
+  const { compliance } = complianceKeys(server.store.keys);
   const commands = await asked(t, server, () => worker.run(), compliance);
   const pages = Math.ceil((DATA_REQUESTS + ERASURES) / PAGE);
   const sizes = pagesOf(commands);
@@ -291,9 +292,9 @@ t.test('a process that fails to get the lease on requests leaves it to its owner
   const { server, worker, take } = await open(t, 'leased');
   const { keys, client } = server.store;
   await take({ ...DATA, customerId: '7', email: null });
-  await client.set(keys.complianceOwner, 'another');
+  await client.set(complianceKeys(keys).complianceOwner, 'another');
   await t.rejects(worker.run());
-  t.equal(await client.get(keys.complianceOwner), 'another');
+  t.equal(await client.get(complianceKeys(keys).complianceOwner), 'another');
 });
 
 const EMAIL = 'erased@rights.example';

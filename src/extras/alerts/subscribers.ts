@@ -12,6 +12,7 @@ import { loadScript } from '../../redis/scripts.js';
 import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
 import type { ItemIndex } from '../../wishlist/item-index.js';
+import { alertKeys } from './keys.js';
 
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than it takes to add an entry and its item. */
@@ -30,11 +31,13 @@ interface Entry extends Batched<undefined> {
 
 export class Subscribers implements ItemIndex {
   readonly #store: Store;
+  readonly #keyOf: (digest: string) => string;
   readonly #additions: Batcher<Entry, undefined>;
   readonly #graceMs: number;
 
   constructor(store: Store, onBatch?: (size: number, ms: number) => void, graceMs = GRACE_MS) {
     this.#store = store;
+    this.#keyOf = alertKeys(store.keys).subscribers;
     this.#additions = store.batcher(FORMAT, onBatch);
     this.#graceMs = graceMs;
   }
@@ -83,7 +86,7 @@ export class Subscribers implements ItemIndex {
 
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
-    const index = keys.subscribers(digest);
+    const index = this.#keyOf(digest);
     let removed = 0;
     for await (const page of this.#pagesOf(index)) {
       const there = await Promise.all(
@@ -111,7 +114,7 @@ export class Subscribers implements ItemIndex {
   }
 
   #indexOf(field: string): string {
-    return this.#store.keys.subscribers(hash('sha256', field, 'base64url').slice(0, DIGITS));
+    return this.#keyOf(hash('sha256', field, 'base64url').slice(0, DIGITS));
   }
 }
 

@@ -17,6 +17,7 @@ import {
   isUnconfirmed,
   type OpenRequest,
 } from './compliance.js';
+import { complianceKeys } from './keys.js';
 import type { ShopEraser } from './shop-eraser.js';
 
 const OWN = loadScript('extras/privacy/leaseRequests');
@@ -188,16 +189,17 @@ export class ComplianceWorker {
   async #own(): Promise<void> {
     if (this.#closing.signal.aborted) throw new NotOwnerError();
     if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;
-    const args = [this.#name, OWNED_MS];
-    if ((await this.parts.store.change(OWN, [this.parts.store.keys.complianceOwner], args)) !== 1)
-      throw new NotOwnerError();
+    if ((await this.#lease(OWNED_MS)) !== 1) throw new NotOwnerError();
     this.#renewed = performance.now();
   }
 
   async #disown(): Promise<void> {
-    await this.parts.store
-      .change(OWN, [this.parts.store.keys.complianceOwner], [this.#name, 0])
-      .catch(() => {});
+    await this.#lease(0).catch(() => {});
+  }
+
+  #lease(ms: number) {
+    const { store } = this.parts;
+    return store.change(OWN, [complianceKeys(store.keys).complianceOwner], [this.#name, ms]);
   }
 }
 

@@ -40,7 +40,7 @@ export class ShopEraser {
   }
 
   async #eraseFound(onStep: OnStep): Promise<void> {
-    const [prefix = ''] = this.store.keys.nodeMarker(0).split('{');
+    const { prefix } = this.store.keys;
     let failed: unknown;
     for (const node of await this.#nodes()) {
       let cursor = '0';

@@ -1,6 +1,7 @@
 // One alert per price drop and restock for each subscriber: many of them, several processes, crashes. FAULTS=full: 100,000.
 
 import t from 'tap';
+import { alertKeys } from '../../../src/extras/alerts/keys.js';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
@@ -157,7 +158,7 @@ t.test(
     const isRemoved = async () => {
       await next.shop.visit({ sessionId: 'beside' });
       visits++;
-      return (await client.exists(keys.products)) === 0;
+      return (await client.exists(alertKeys(keys).products)) === 0;
     };
     const untilRemoved = () => until('it is removed from the journal', isRemoved, 300_000);
     await untilRemoved();
@@ -175,7 +176,7 @@ t.test('all products in the journal are done, and the metrics show one that fail
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
   const prefix = 'open';
-  const { products } = createKeys(prefix);
+  const { products } = alertKeys(createKeys(prefix));
   const ids = Array.from({ length: LEFT }, (_, i) => String(1_000 + i));
   const written = ids.flatMap((id) => [id, `1 0\n${JSON.stringify({ ...product('1.00'), productId: id })}`]);
   await client.hset(products, ...written, 'faulty', '1 0\nno product');

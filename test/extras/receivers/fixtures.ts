@@ -9,6 +9,7 @@ import { encodeEvent, type NewEvent } from '../../../src/events/row.js';
 import type { AttemptSpec } from '../../../src/extras/receivers/attempt.js';
 import { startDeliverer } from '../../../src/extras/receivers/deliverer.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
+import { receiverKeys } from '../../../src/extras/receivers/keys.js';
 import type { NewReceiver } from '../../../src/extras/receivers/receiver.js';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import type { Resolve } from '../../../src/extras/receivers/resolver.js';
@@ -87,7 +88,7 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string,
         return all.every(({ pending }) => pending === 0);
       }),
     async makeDue(id: string) {
-      const { due } = store.keys.deliveries(id);
+      const { due } = receiverKeys(store.keys).deliveries(id);
       const entries = await store.client.zrange(due, '0', '-1', 'WITHSCORES');
       for (let i = 0; i < entries.length; i += 2)
         await store.client.zadd(due, Number(entries[i + 1]) % 16, entries[i] as string);

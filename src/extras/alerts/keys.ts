@@ -1,0 +1,14 @@
+// The keys of product alerts.
+
+import type { Keys } from '../../redis/keys.js';
+
+export function alertKeys({ prefix }: Pick<Keys, 'prefix'>) {
+  return {
+    /** hash: profiles that may have saved a variant -> when they were added, milliseconds since 1970 */
+    subscribers: (digest: string) => `${prefix}{wish:${digest}}`,
+    /** hash: see lua/extras/alerts/journalProduct.lua */
+    products: `${prefix}{products}:open`,
+    /** sorted set: products -> last version, milliseconds since 1970 */
+    productVersions: `${prefix}{products}:versions`,
+  };
+}
