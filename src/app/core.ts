@@ -31,7 +31,11 @@ import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { Core, Host } from './extra.js';
 import { imageRuleOf } from './image-rule.js';
 
-export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex | undefined): Core {
+export function openCore(
+  host: Host,
+  metrics: ServeMetrics,
+  itemIndexes: readonly ItemIndex[],
+): Omit<Core, 'visitorTags'> {
   const { config, store, timing, onClose, onFailed } = host;
   const opened = <T extends { close(): Promise<void> }>(batcher: T): T => {
     onClose(() => batcher.close());
@@ -67,7 +71,7 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
     ),
   );
   const identity = openProfiles({
-    ...{ store, visits, recordings, appends, itemIndex },
+    ...{ store, visits, recordings, appends, itemIndexes },
     limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
     stats: {
       ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
@@ -76,13 +80,15 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   });
   onClose(identity.resume.watch());
   const wishlist = openWishlist({
-    ...{ store, batch: wishlists, itemIndex },
+    ...{ store, batch: wishlists, itemIndexes },
     presentOf: (profileId) => identity.locator.presentOf(profileId),
     shareUrl: config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
   });
+  for (const { tag } of itemIndexes) metrics.swept(tag, 0);
   onClose(
     watchSweeps({
-      ...{ store, shares: wishlist.shares, emails: identity.emails, itemIndex },
+      store,
+      kinds: [wishlist.shares, identity.emails, ...itemIndexes],
       ...{ onSwept: metrics.swept, onFailed: (error) => onFailed('sweep', error) },
       ...{ everyMs: timing.sweepMs, graceMs: timing.sweepGraceMs },
     }),

@@ -28,10 +28,8 @@ export interface Timing {
   readonly bodyTimeoutMs?: number;
   /** An unanswered request of this age counts as interrupted. */
   readonly requestGraceMs?: number;
-  readonly compliancePollMs?: number;
   readonly sweepMs?: number;
   readonly sweepGraceMs?: number;
-  readonly productScanMs?: number;
 }
 
 /** The parts of the process that are open before the core is. */
@@ -59,6 +57,8 @@ export interface Core extends Host {
   readonly identity: ProfileParts;
   readonly wishlist: WishlistParts;
   readonly opens: ShareOpens;
+  /** Of all extras; see Extra. */
+  readonly visitorTags: readonly string[];
 }
 
 export interface Plug {
@@ -71,8 +71,9 @@ export interface Plug {
 }
 
 export type Extra = (host: Host) => {
-  /** At most one extra has an index. */
   readonly itemIndex?: ItemIndex | undefined;
+  /** Tags of keys about visitors: the erasure of a whole shop deletes `{<tag>:…}`. */
+  readonly visitorTags?: readonly string[];
   plug(core: Core): Plug;
 };
 

@@ -88,7 +88,7 @@ export function openIdentityOnly(
   store: Store,
   config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'MAX_ITEMS' | 'MAX_ITEMS_BYTES'>,
   onClose: (closer: Closer) => void,
-  itemIndex?: ItemIndex,
+  itemIndexes: readonly ItemIndex[],
 ): ProfileParts {
   const visits = store.batcher(
     visitFormat({ keys: store.keys, maxProducts: config.MAX_PRODUCTS, guestsS: store.guestsS }),
@@ -103,7 +103,7 @@ export function openIdentityOnly(
     items: config.MAX_ITEMS,
     itemBytes: config.MAX_ITEMS_BYTES,
   };
-  return openProfiles({ store, visits, recordings, appends, limits, itemIndex });
+  return openProfiles({ store, visits, recordings, appends, limits, itemIndexes });
 }
 
 /** Longer than the time-out of requests, because a page of a batch has up to a megabyte. */

@@ -103,7 +103,9 @@ export function serve(
       }),
     };
     const opened = extras.map((extra) => extra(host));
-    const core = openCore(host, metrics, opened.find(({ itemIndex }) => itemIndex !== undefined)?.itemIndex);
+    const itemIndexes = opened.flatMap(({ itemIndex }) => itemIndex ?? []);
+    const visitorTags = opened.flatMap((extra) => extra.visitorTags ?? []);
+    const core = { ...openCore(host, metrics, itemIndexes), visitorTags };
     const plugs = opened.map((extra) => extra.plug(core));
     const operations = [
       ...coreOperations(core, metrics),

@@ -5,7 +5,6 @@ import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
 import { counterBy } from '../metrics/counter-by.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
-import type { Swept } from '../profiles/sweeper.js';
 import { LEFT_OUT } from './left-out.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
@@ -51,7 +50,6 @@ class Answers {
   }
 }
 
-const SWEPT: readonly Swept[] = ['share', 'email', 'wish'];
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export type ServeMetrics = ReturnType<typeof createServeMetrics>;
@@ -183,11 +181,11 @@ export function createServeMetrics(
     'wishmeter_sessions_not_linked_total',
     'Logins of customers who have 10,000 sessions: the session stays as it was',
   );
-  const swept = counterBy(registry, {
+  const swept = counterBy<string>(registry, {
     name: 'wishmeter_swept_total',
-    help: 'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
+    help: 'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`), and entries of indexes of items',
     label: 'kind',
-    values: SWEPT,
+    values: ['share', 'email'],
   });
   const batchSize = new FixedHistogram(registry, {
     name: 'wishmeter_batch_operations',

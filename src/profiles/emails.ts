@@ -22,6 +22,7 @@ export function normaliseEmail(email: unknown): string | undefined {
 }
 
 export class Emails {
+  readonly tag = 'email';
   constructor(
     private readonly store: Store,
     private readonly locator: Pick<Locator, 'presentOf'>,

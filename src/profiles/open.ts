@@ -39,11 +39,11 @@ export interface ProfileSpec {
   readonly appends: Batcher<Append, unknown>;
   readonly limits: Limits;
   readonly stats?: ProfileStats;
-  readonly itemIndex?: ItemIndex | undefined;
+  readonly itemIndexes?: readonly ItemIndex[];
 }
 
 export function openProfiles(spec: ProfileSpec) {
-  const { store, visits, recordings, appends, limits, stats = {}, itemIndex } = spec;
+  const { store, visits, recordings, appends, limits, stats = {}, itemIndexes = [] } = spec;
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
   const pending = new Pending(store);
@@ -55,7 +55,7 @@ export function openProfiles(spec: ProfileSpec) {
     pending,
     append,
     limits,
-    itemIndex,
+    itemIndexes,
     onLeftOut: stats.mergeLeftOut,
     release: (session, link) => eraser.release(session, link),
   });
@@ -68,7 +68,7 @@ export function openProfiles(spec: ProfileSpec) {
     merger,
     emails,
     pending,
-    itemIndex,
+    itemIndexes,
     onErased: stats.erased,
   });
   const visitors = new Visitors({

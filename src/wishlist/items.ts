@@ -58,7 +58,7 @@ export class Items {
   constructor(
     private readonly store: Store,
     private readonly changes: Changes,
-    private readonly itemIndex?: ItemIndex,
+    private readonly itemIndexes: readonly ItemIndex[],
   ) {}
 
   add(
@@ -71,7 +71,7 @@ export class Items {
     const { productId, variantId } = content;
     const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
-    const [creationLine, others] = newItem(itemId, JSON.stringify(content), at, this.#namesOf(identity));
+    const [creationLine, others] = newItem(itemId, JSON.stringify(content), at, this.#notesOf(identity));
     const payload = addPayload(content);
     const who = { profileId, identity, isFromBrowser };
     const event = prepareEvent({ type: 'add', origin: 'item', ...who, payload }, at);
@@ -83,7 +83,7 @@ export class Items {
           if (typeof made === 'string') return made;
           return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
         });
-    return this.itemIndex === undefined ? make() : this.itemIndex.add(field, profileId).then(make);
+    return this.itemIndexes.length === 0 ? make() : this.#index(field, profileId).then(make);
   }
 
   /** An existing item keeps its fields and gets the earlier time. @throws like Changes.make */
@@ -97,12 +97,12 @@ export class Items {
     const name = `${namesIn(identity)[0]} ${field}`;
     const itemId = eventIdOfName(at, `item ${name}`);
     const addedAt = new Date(at).toISOString();
-    const [, others] = newItem('', JSON.stringify(content), Date.now(), this.#namesOf(identity));
+    const [, others] = newItem('', JSON.stringify(content), Date.now(), this.#notesOf(identity));
     const { inventoryAvailable, ...known } = addPayload(content);
     const payload = isStockKnown ? { ...known, inventoryAvailable } : known;
     const id = eventIdOfName(at, `import ${name}`);
     const event = { type: 'add', origin: 'import', profileId, identity, payload, id, at } as const;
-    if (tried === undefined) await this.itemIndex?.add(field, profileId);
+    if (tried === undefined) await this.#index(field, profileId);
     const made = await this.changes.make(location, {
       kind: 'import',
       field,
@@ -133,12 +133,17 @@ export class Items {
       operation,
     );
     if (typeof made === 'string') return made;
-    if (made.value === '1') await this.itemIndex?.forget([field], location.profileId);
+    if (made.value === '1')
+      for (const index of this.itemIndexes) await index.forget([field], location.profileId);
     return { removed: made.value === '1' };
   }
 
-  #namesOf({ customerId, sessionId }: Identity): string {
-    return this.itemIndex === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
+  async #index(field: string, profileId: string): Promise<void> {
+    for (const index of this.itemIndexes) await index.add(field, profileId);
+  }
+
+  #notesOf(identity: Identity): string {
+    return this.itemIndexes.map((index) => index.noteOf(identity)).join('');
   }
 
   page(location: Location, wanted: number): Promise<ItemPage | string> {

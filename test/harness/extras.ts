@@ -1,7 +1,13 @@
-// What extras bring, found in their folders.
+// The extras of `serve` with other parts, and what extras bring, found in their folders.
 
 import { existsSync, readdirSync } from 'node:fs';
+import type { Extra } from '../../src/app/extra.js';
+import { EXTRAS } from '../../src/extras/extras.js';
 import type { Keys } from '../../src/redis/keys.js';
+
+export function extrasWith(by: Extra, instead: Extra): Extra[] {
+  return EXTRAS.map((one) => (one === instead ? by : one));
+}
 
 type KeysOf = (keys: Keys) => Readonly<Record<string, unknown>>;
 
@@ -12,5 +18,7 @@ export async function keysOfExtras(): Promise<KeysOf[]> {
   const modules = await Promise.all(
     files.filter((file) => existsSync(file)).map((file) => import(file.href)),
   );
-  return modules.flatMap((module) => Object.values<KeysOf>(module));
+  return modules.flatMap((module) =>
+    Object.values<unknown>(module).filter((one): one is KeysOf => typeof one === 'function'),
+  );
 }

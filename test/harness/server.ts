@@ -26,14 +26,15 @@ export async function openParts<Index extends ItemIndex>(
   const recordings = store.batcher(recordingFormat(store, highWater));
   const wishlists = new WishlistBatch(store, { highWater });
   const itemIndex = indexOf(store);
+  const itemIndexes = itemIndex === undefined ? [] : [itemIndex];
   const limits = { products: maxProducts, items: 0, itemBytes: 0, ...given };
-  const identity = openProfiles({ store, visits, recordings, appends, limits, itemIndex, stats });
+  const identity = openProfiles({ store, visits, recordings, appends, limits, itemIndexes, stats });
   const presentOf = (profileId: string) => identity.locator.presentOf(profileId);
   const shareUrl = 'https://shop.example/apps/w/wishlist/share/{code}';
   return {
     ...{ store, visits, appends, recordings, wishlists, itemIndex, presentOf },
     ...identity,
-    ...openWishlist({ store, batch: wishlists, presentOf, itemIndex, shareUrl }),
+    ...openWishlist({ store, batch: wishlists, presentOf, itemIndexes, shareUrl }),
     async close(): Promise<void> {
       for (const batcher of [visits, appends, recordings, wishlists]) await batcher.close();
       store.close();

@@ -4,12 +4,14 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { readConfig } from '../../src/config.js';
 import type { ComplianceRequest } from '../../src/extras/privacy/compliance.js';
+import { privacy, privacyWith } from '../../src/extras/privacy/extra.js';
 import { complianceKeys } from '../../src/extras/privacy/keys.js';
 import { openRights } from '../../src/extras/privacy/rights.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { runHere } from '../cli/in-process.js';
 import { eachRedis, KEY, SHOP_DOMAIN, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import type { Headers } from '../harness/client.js';
+import { extrasWith } from '../harness/extras.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { startServer } from '../wishlist/fixtures.js';
@@ -41,7 +43,7 @@ eachRedis(t, async (t, redis) => {
   const open = async (t: Test, prefix?: string) => {
     const warned: string[] = [];
     const onLog = (line: object) => warned.push(JSON.stringify(line));
-    const settings = { env, timing: { compliancePollMs: 50 }, onLog };
+    const settings = { env, extras: extrasWith(privacyWith({ pollMs: 50 }), privacy), onLog };
     const app = await startApp(t, redis, prefix === undefined ? settings : { ...settings, prefix });
     const config = readConfig({ ...env, REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix });
     const { compliance, close } = await openRights(config, pino({ level: 'silent' }), redis.urls, '');
@@ -275,7 +277,7 @@ t.test('a request that fails or cannot be read stays open, and the others are do
   const logged: string[] = [];
   const app = await startApp(t, redis, {
     env: { SHOPIFY_SECRET: SECRET },
-    timing: { compliancePollMs: 20 },
+    extras: extrasWith(privacyWith({ pollMs: 20 }), privacy),
     onError: (line) => logged.push(line),
   });
   const keys = createKeys(app.prefix);

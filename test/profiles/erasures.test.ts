@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { untilOf } from '../../src/clickhouse/erased-rows.js';
+import { SUBSCRIBERS_TAG } from '../../src/extras/alerts/keys.js';
 import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
@@ -55,7 +56,7 @@ async function open(t: Test, prefix: string) {
   const onError = (error: Error) => t.fail(error.message);
   const worker = new ComplianceWorker({
     ...{ store, compliance, eraser, onError, onUnconfirmed: () => {} },
-    shopEraser: new ShopEraser(store, pending),
+    shopEraser: new ShopEraser(store, pending, [SUBSCRIBERS_TAG]),
   });
   let deliveries = 0;
   const take = (request: ComplianceRequest) => compliance.take(`delivery ${++deliveries}`, request);
@@ -237,7 +238,9 @@ t.test("every step of a shop's erasure is bounded, and no visitor's key is left"
   }
   await filling.exec();
 
-  const commands = await asked(t, server, () => new ShopEraser(server.store, server.pending).erase());
+  const commands = await asked(t, server, () =>
+    new ShopEraser(server.store, server.pending, [SUBSCRIBERS_TAG]).erase(),
+  );
   const left = (await allKeys(redis, 'bounded')).filter((key) => /\}:(v|p)/.test(key));
   t.same(left, []);
 
@@ -274,7 +277,7 @@ t.test(
       const resumed = (async () => {
         while (isResumed && !isOver) await server.resume.run();
       })();
-      await new ShopEraser(server.store, server.pending).erase();
+      await new ShopEraser(server.store, server.pending, [SUBSCRIBERS_TAG]).erase();
       isOver = true;
       await resumed;
       t.same(await client.hkeys(keys.erasures), [EVERY_PROFILE], prefix);
@@ -368,7 +371,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('an export leaves out rows that a queued erasure of the shop covers', async (t) => {
     const { server, other } = await open(t);
-    await new ShopEraser(other.store, other.pending).erase();
+    await new ShopEraser(other.store, other.pending, [SUBSCRIBERS_TAG]).erase();
     await visit(server, { sessionId: 's' });
     const queued: boolean[] = [];
     const exporter = exporterOf(server, async (_table, { erased }) => {

@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import type { Host } from '../../app/extra.js';
 import type { RightsConfig } from '../../app/settings.js';
+import type { Identity } from '../../identity-rules.js';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { tagOf } from '../../redis/keys.js';
@@ -12,7 +13,7 @@ import { loadScript } from '../../redis/scripts.js';
 import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
 import type { ItemIndex } from '../../wishlist/item-index.js';
-import { alertKeys } from './keys.js';
+import { alertKeys, SUBSCRIBERS_TAG } from './keys.js';
 
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than it takes to add an entry and its item. */
@@ -30,6 +31,7 @@ interface Entry extends Batched<undefined> {
 }
 
 export class Subscribers implements ItemIndex {
+  readonly tag = SUBSCRIBERS_TAG;
   readonly #store: Store;
   readonly #keyOf: (digest: string) => string;
   readonly #additions: Batcher<Entry, undefined>;
@@ -44,6 +46,10 @@ export class Subscribers implements ItemIndex {
 
   add(field: string, profileId: string): Promise<void> {
     return this.#additions.run({ index: this.#indexOf(field), profileId });
+  }
+
+  noteOf({ customerId, sessionId }: Identity): string {
+    return ` ${JSON.stringify([customerId, sessionId])}`;
   }
 
   async addAll(fields: readonly string[], profileId: string): Promise<void> {

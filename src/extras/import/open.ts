@@ -8,7 +8,7 @@ import type { Store } from '../../redis/store.js';
 import type { Items } from '../../wishlist/items.js';
 import { openWishlist } from '../../wishlist/open.js';
 import { WishlistBatch } from '../../wishlist/wishlist-batch.js';
-import { openSubscribers } from '../alerts/subscribers.js';
+import { openItemIndexes } from '../item-indexes.js';
 
 export interface Importing extends Closeable {
   readonly store: Store;
@@ -20,8 +20,8 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter import', log, { urls });
     onClose(() => store.close());
-    const subscribers = openSubscribers({ store, config, onClose });
-    const { visitors, locator } = openIdentityOnly(store, config, onClose, subscribers);
+    const itemIndexes = openItemIndexes({ store, config, onClose });
+    const { visitors, locator } = openIdentityOnly(store, config, onClose, itemIndexes);
     const wishlists = new WishlistBatch(store, {
       highWater: config.STREAM_HIGH_WATER,
       guestsS: await store.guestRetentionS(),
@@ -35,7 +35,7 @@ export function openImport(config: ImportConfig, log: Logger, urls: readonly str
       batch: wishlists,
       presentOf,
       shareUrl: '',
-      itemIndex: subscribers,
+      itemIndexes,
     });
     return { store, visitors, items };
   });

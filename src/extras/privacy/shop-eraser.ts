@@ -18,16 +18,23 @@ const PAGE = 200;
 const MAX_CONCURRENT = 16;
 /** Matches a visitor's keys; see src/redis/keys.ts. */
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:[${PROFILE_KINDS.join('')}jx]:([^:]+)$`);
-const OF_VISITORS = /^\{(?:k|email|share|wish):/;
+/** Tags of the core's other keys about visitors. */
+const VISITOR_TAGS = ['k', 'email', 'share'];
 
 /** Called before each page; throws to end the run. */
 export type OnStep = () => Promise<void> | void;
 
 export class ShopEraser {
+  readonly #ofVisitors: RegExp;
+
+  /** @param tags those of extras */
   constructor(
     private readonly store: Store,
     private readonly pending: Pending,
-  ) {}
+    tags: readonly string[],
+  ) {
+    this.#ofVisitors = new RegExp(`^\\{(?:${[...VISITOR_TAGS, ...tags].join('|')}):`);
+  }
 
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
     await queueRows(this.store, [EVERY_PROFILE]);
@@ -69,7 +76,7 @@ export class ShopEraser {
     for (const key of spelled) {
       const [, bucket, rest] = OF_PROFILE.exec(key) ?? [];
       if (bucket !== undefined) profiles.add(`${bucket}.${rest}`);
-      else if (OF_VISITORS.test(key)) steps.push([prefix + key]);
+      else if (this.#ofVisitors.test(key)) steps.push([prefix + key]);
     }
     for (const profileId of profiles) steps.push(keys.allOf(profileId));
     const limit = pLimit(MAX_CONCURRENT);

@@ -11,7 +11,7 @@ import {
 } from '../../app/opening.js';
 import type { DeliverConfig, ReceiversConfig } from '../../app/settings.js';
 import { opened, type Waiting } from '../../app/waiting.js';
-import { openSubscribers } from '../alerts/subscribers.js';
+import { openItemIndexes } from '../item-indexes.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
 
@@ -22,8 +22,8 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
       openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS }),
     );
     onClose(() => store.close());
-    const subscribers = openSubscribers({ store, config, onClose });
-    const { locator } = openIdentityOnly(store, config, onClose, subscribers);
+    const itemIndexes = openItemIndexes({ store, config, onClose });
+    const { locator } = openIdentityOnly(store, config, onClose, itemIndexes);
     const deliverer = startDeliverer({ store, locator, receivers: new Receivers(store, config, log), log });
     onClose(() => deliverer.close());
     return {};

@@ -73,8 +73,7 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string,
   );
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const limits = { MAX_PRODUCTS: 100, MAX_ITEMS: 100, MAX_ITEMS_BYTES: 1_000_000 };
-  const settings = { ...limits, PRODUCT_ALERTS: 'off' } as const;
-  const { locator } = openIdentityOnly(store, settings, (close) => t.teardown(close));
+  const { locator } = openIdentityOnly(store, limits, (close) => t.teardown(close), []);
   return {
     store,
     receivers,
