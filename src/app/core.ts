@@ -36,7 +36,7 @@ export function openCore(
   metrics: ServeMetrics,
   itemIndexes: readonly ItemIndex[],
 ): Omit<Core, 'visitorTags'> {
-  const { config, store, timing, onClose, onFailed } = host;
+  const { config, store, timing, onClose, failuresOf } = host;
   const opened = <T extends { close(): Promise<void> }>(batcher: T): T => {
     onClose(() => batcher.close());
     return batcher;
@@ -70,11 +70,13 @@ export function openCore(
       metrics.batchObserver('changeItems'),
     ),
   );
+  const failed = { erasure: failuresOf('erasure'), merge: failuresOf('merge') };
   const identity = openProfiles({
     ...{ store, visits, recordings, appends, itemIndexes },
     limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
     stats: {
-      ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped, failed: onFailed },
+      ...{ erased: metrics.erased, addressesDropped: metrics.addressesDropped },
+      failed: (task, error) => failed[task](error),
       ...{ mergeLeftOut: metrics.mergeLeftOut, sessionLeftOut: metrics.sessionLeftOut },
     },
   });
@@ -89,7 +91,7 @@ export function openCore(
     watchSweeps({
       store,
       kinds: [wishlist.shares, identity.emails, ...itemIndexes],
-      ...{ onSwept: metrics.swept, onFailed: (error) => onFailed('sweep', error) },
+      ...{ onSwept: metrics.swept, onFailed: failuresOf('sweep') },
       ...{ everyMs: timing.sweepMs, graceMs: timing.sweepGraceMs },
     }),
   );

@@ -7,7 +7,7 @@ import type { Erasures } from '../clickhouse/erased-rows.js';
 import type { Append } from '../events/appender.js';
 import type { HandedOver } from '../flush/stream-flusher.js';
 import type { Operation } from '../http/operation.js';
-import type { Task } from '../http/task-metrics.js';
+import type { OnFailed } from '../http/task-metrics.js';
 import type { WebhookGate } from '../http/webhook.js';
 import type { ProfileParts } from '../profiles/open.js';
 import type { Batcher } from '../redis/batcher.js';
@@ -44,7 +44,8 @@ export interface Host {
   readonly recorded: (type: string, events: number) => void;
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
   readonly webhooks: WebhookGate;
-  readonly onFailed: (task: Task, error: Error) => void;
+  /** Of a background task: its failures are counted and logged. */
+  readonly failuresOf: (task: string) => OnFailed;
   readonly onClose: (closer: () => Promise<void> | void) => void;
 }
 
@@ -65,7 +66,11 @@ export interface Plug {
   readonly operations?: readonly Operation[];
   /** Operations outside BASE_PATH; /openapi.json leaves them out. */
   readonly unprefixed?: readonly Operation[];
+  /** Of /openapi.json: tags of the operations with their descriptions, and webhooks. */
+  readonly tags?: Readonly<Record<string, string>>;
   readonly webhooks?: Readonly<Record<string, object>>;
+  /** Of the index page: paths below BASE_PATH, and what is there. */
+  readonly links?: Readonly<Record<string, string>>;
   /** Registers metrics. @returns a function that reads them from Redis, at each scrape */
   readonly metrics?: (registry: Registry) => () => Promise<void>;
 }

@@ -112,7 +112,7 @@ export function flush(
     onClose(() => flusher.close());
     const erasing = {
       ...{ ...streams, cluster },
-      async eraseDeliveries(erased: Erasures) {
+      async eraseInExtras(erased: Erasures) {
         for (const one of handOvers) await one.erase(erased);
       },
     };

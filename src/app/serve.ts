@@ -73,7 +73,7 @@ export function serve(
       pending,
     );
     onClose(collectProcessMetrics(metrics.registry, VERSION));
-    const onFailed = reportFailures(metrics.registry, log);
+    const failuresOf = reportFailures(metrics.registry, log);
     const { store, port, closeDoor } = await openServedStore({
       ...{ config, log, metrics, uws, waiting, onClose },
     });
@@ -94,7 +94,7 @@ export function serve(
     });
 
     const host: Host = {
-      ...{ config, log, store, timing, clickhouseUrl, onFailed, onClose },
+      ...{ config, log, store, timing, clickhouseUrl, failuresOf, onClose },
       ...{ registry: metrics.registry, recorded: metrics.recorded },
       batchObserver: (script) => metrics.batchObserver(script),
       webhooks: new WebhookGate({
@@ -110,7 +110,7 @@ export function serve(
     const operations = [
       ...coreOperations(core, metrics),
       ...plugs.flatMap((plug) => plug.operations ?? []),
-      ...docsOperations(config.BASE_PATH),
+      ...docsOperations(config.BASE_PATH, Object.assign({}, ...plugs.map((plug) => plug.links))),
     ];
     const stats = openStats({ store, config, metrics, plugs, siblings });
     const looked = atMostOnceASecond(() => store.check(), timing.now);
@@ -123,8 +123,11 @@ export function serve(
       stats,
       timing.now,
     );
-    const webhooks = Object.assign({}, ...plugs.map((plug) => plug.webhooks));
-    operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed, webhooks));
+    const documented = {
+      tags: Object.assign({}, ...plugs.map((plug) => plug.tags)),
+      webhooks: Object.assign({}, ...plugs.map((plug) => plug.webhooks)),
+    };
+    operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed, documented));
     server = new Server({
       access,
       limits: new RateLimits({

@@ -123,7 +123,7 @@ export function createServeMetrics(
   );
   const recorded = counterBy<string>(registry, {
     name: 'wishmeter_events_total',
-    help: 'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
+    help: 'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist; types of extras come with them',
     label: 'type',
     values: TYPES,
   });
@@ -153,7 +153,7 @@ export function createServeMetrics(
   });
   const webhookLeftOut = counterBy(registry, {
     name: 'wishmeter_webhooks_left_out_total',
-    help: "Webhooks answered 200 and ignored: another shop's, or compliance webhooks of another topic than their path's",
+    help: "Webhooks answered 200 and ignored: another shop's, or of another topic than their path's",
     label: 'reason',
     values: WEBHOOK_LEFT_OUT,
   });

@@ -429,9 +429,9 @@ t.test('erasures through ClickHouse', async (t) => {
       flusher = await startFlush();
       await stored();
       await flusher.close();
-      const { erase: eraseDeliveries } = openHandOver(connection, keys, 1_000_000, log);
+      const { erase: eraseInExtras } = openHandOver(connection, keys, 1_000_000, log);
       const spec = { redis: connection, keys, clickhouse: client, inFlightMs: 0, lateMs: 0 };
-      const eraser = new RowEraser({ ...spec, eraseDeliveries });
+      const eraser = new RowEraser({ ...spec, eraseInExtras });
       await until('nothing is left to erase', async () => {
         await eraser.run();
         return (await app.figure('pending_erasures')) === 0;

@@ -29,6 +29,7 @@ export const alertsWith =
         const products = subscribers && openProducts(core, subscribers, { ...reported, ...timing });
         return {
           operations: productOperations(products, requests, webhooks, productLeftOut(counters.leftOut, log)),
+          tags: { Products: 'Current prices and stock' },
           metrics: (registry) => productMetrics(registry, products),
         };
       },
@@ -42,7 +43,7 @@ function openProducts(
   subscribers: Subscribers,
   given: Pick<ProductsSpec, 'onFuture' | 'onAlert' | 'scanMs'>,
 ): Products {
-  const { config, store, wishlists, identity, appends, onFailed, onClose } = core;
+  const { config, store, wishlists, identity, appends, failuresOf, onClose } = core;
   const shopCurrency = config.SHOP_CURRENCY || null;
   const products = new Products({
     ...{ store, wishlists, subscribers, shopCurrency, ...given },
@@ -50,7 +51,7 @@ function openProducts(
     // A product has no profile, so its row goes to the stream of the first bucket.
     record: (product, version) =>
       appends.run({ profileId: '0.', line: encodeProduct(product, version, shopCurrency) }),
-    onError: (error) => onFailed('product', error),
+    onError: failuresOf('product'),
   });
   onClose(products.watch());
   return products;

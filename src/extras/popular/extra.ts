@@ -2,6 +2,7 @@
 
 import type { Extra } from '../../app/extra.js';
 import { FollowingClient } from '../../clickhouse/following-client.js';
+import { STOREFRONT_TAG } from '../storefront-tag.js';
 import { failureCounter, showAge } from './metrics.js';
 import { type Looks, Popular, USUAL_LOOKS } from './popular.js';
 import { popularOperation } from './routes.js';
@@ -19,7 +20,7 @@ export const popularWith =
       });
       showAge(registry, () => popular.ageS);
       onClose(popular.watch());
-      return { operations: [popularOperation(popular)] };
+      return { operations: [popularOperation(popular)], tags: STOREFRONT_TAG };
     },
   });
 

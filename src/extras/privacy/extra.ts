@@ -14,10 +14,10 @@ import { ShopEraser } from './shop-eraser.js';
 /** @param pollMs milliseconds between the looks for open requests */
 export const privacyWith =
   ({ pollMs }: { readonly pollMs?: number }): Extra =>
-  ({ store, config, log, webhooks, clickhouseUrl, onFailed, onClose }) => ({
+  ({ store, config, log, webhooks, clickhouseUrl, failuresOf, onClose }) => ({
     plug({ identity, visitorTags }) {
       const { emails, findNamed, eraser, pending } = identity;
-      const onError = (error: Error) => onFailed('request', error);
+      const onError = failuresOf('request');
       const compliance = new Compliance(store, onError);
       const worker = new ComplianceWorker({
         ...{ store, compliance, eraser, onError, pollMs },

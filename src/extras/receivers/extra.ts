@@ -12,6 +12,7 @@ export const receivers: Extra = ({ store, config, log }) => ({
     return {
       operations: receiverOperations(all, requests),
       metrics: (registry) => receiverMetrics(registry, all, config.RECEIVERS_HIGH_WATER),
+      tags: { Receivers: 'Destinations of outgoing events' },
       webhooks: WEBHOOKS,
     };
   },

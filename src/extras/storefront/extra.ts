@@ -2,6 +2,7 @@
 
 import type { Extra } from '../../app/extra.js';
 import { imageRuleOf } from '../../app/image-rule.js';
+import { STOREFRONT_TAG } from '../storefront-tag.js';
 import { storefrontScripts } from './script-routes.js';
 import { sharePageOperation } from './share-page/routes.js';
 
@@ -17,6 +18,8 @@ export const storefront: Extra = ({ config }) => ({
     });
     return {
       operations: [sharePage, ...storefrontScripts(config.SCRIPT_NAME)],
+      tags: STOREFRONT_TAG,
+      links: { '/beacon.js': 'The script that counts visits from pages' },
       // Share links have the app proxy's path. If there is no proxy, they come here unchanged.
       unprefixed: [{ ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` }],
     };

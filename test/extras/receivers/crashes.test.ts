@@ -124,7 +124,7 @@ t.test('deliveries of an erased visitor are dropped, and those of later events a
 
   await app.shop.erase(gone);
   const spec = { redis: client, keys, clickhouse: pipeline.clickhouse, inFlightMs: 0, lateMs: 0 };
-  const eraser = new RowEraser({ ...spec, eraseDeliveries: deliveries.handOver.erase });
+  const eraser = new RowEraser({ ...spec, eraseInExtras: deliveries.handOver.erase });
   await until('the erasure is done', async () => {
     await eraser.run();
     return (await client.hlen(keys.erasures)) === 0;
