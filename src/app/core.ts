@@ -31,11 +31,11 @@ import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { Core, Host } from './extra.js';
 import { imageRuleOf } from './image-rule.js';
 
-export function openCore(
-  host: Host,
+export function openCore<Own>(
+  host: Host<Own>,
   metrics: ServeMetrics,
   itemIndexes: readonly ItemIndex[],
-): Omit<Core, 'visitorTags'> {
+): Omit<Core<Own>, 'visitorTags'> {
   const { config, store, timing, onClose, failuresOf } = host;
   const opened = <T extends { close(): Promise<void> }>(batcher: T): T => {
     onClose(() => batcher.close());

@@ -32,9 +32,9 @@ export interface Timing {
   readonly sweepGraceMs?: number;
 }
 
-/** The parts of the process that are open before the core is. */
-export interface Host {
-  readonly config: ServeConfig;
+/** The parts of the process that are open before the core is. `Own` has the settings that only extras have. */
+export interface Host<Own = unknown> {
+  readonly config: ServeConfig & Own;
   readonly log: Logger;
   readonly store: Store;
   readonly timing: Timing;
@@ -49,7 +49,7 @@ export interface Host {
   readonly onClose: (closer: () => Promise<void> | void) => void;
 }
 
-export interface Core extends Host {
+export interface Core<Own = unknown> extends Host<Own> {
   readonly appends: Batcher<Append, unknown>;
   /** @throws ServiceError `overloaded` */
   readonly appendOrder: (profileId: string, line: string) => Promise<void>;
@@ -75,15 +75,15 @@ export interface Plug {
   readonly metrics?: (registry: Registry) => () => Promise<void>;
 }
 
-export type Extra = (host: Host) => {
+export type Extra<Own = unknown> = (host: Host<Own>) => {
   readonly itemIndex?: ItemIndex | undefined;
   /** Tags of keys about visitors: the erasure of a whole shop deletes `{<tag>:…}`. */
   readonly visitorTags?: readonly string[];
-  plug(core: Core): Plug;
+  plug(core: Core<Own>): Plug;
 };
 
-export interface FlushHost {
-  readonly config: FlushConfig;
+export interface FlushHost<Own = unknown> {
+  readonly config: FlushConfig & Own;
   readonly log: Logger;
   readonly redis: RedisClient;
   readonly keys: Keys;
@@ -96,4 +96,4 @@ export interface HandOver {
 }
 
 /** If the hand-over to an extra fails, the stream waits. */
-export type FlushExtra = (host: FlushHost) => HandOver;
+export type FlushExtra<Own = unknown> = (host: FlushHost<Own>) => HandOver;

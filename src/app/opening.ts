@@ -9,7 +9,7 @@ import { DeploymentLostError } from '../redis/node-markers.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
-import type { RightsConfig, StoreConfig } from './settings.js';
+import type { IdentityConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {
   close(): Promise<void>;
@@ -86,7 +86,7 @@ export function openKnownStore(
 /** Opens identities for a process other than `serve`, without metrics and visit log. */
 export function openIdentityOnly(
   store: Store,
-  config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'MAX_ITEMS' | 'MAX_ITEMS_BYTES'>,
+  config: Omit<IdentityConfig, keyof StoreConfig>,
   onClose: (closer: Closer) => void,
   itemIndexes: readonly ItemIndex[],
 ): ProfileParts {

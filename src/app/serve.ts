@@ -41,8 +41,8 @@ export interface Serving extends Closeable {
   drain(hurry?: AbortSignal): Promise<void>;
 }
 
-export interface ServeOptions {
-  readonly extras?: readonly Extra[];
+export interface ServeOptions<Own = unknown> {
+  readonly extras?: readonly Extra<Own>[];
   readonly siblings?: Siblings | undefined;
   /** ClickHouse's URL for exports, by default CLICKHOUSE_URL; '' if there is none. */
   readonly clickhouseUrl?: () => string;
@@ -51,8 +51,8 @@ export interface ServeOptions {
   readonly waiting?: Waiting | undefined;
 }
 
-export function serve(
-  config: ServeConfig,
+export function serve<Own>(
+  config: ServeConfig & Own,
   log: Logger,
   {
     extras = [],
@@ -60,7 +60,7 @@ export function serve(
     clickhouseUrl = () => config.CLICKHOUSE_URL,
     timing = {},
     waiting,
-  }: ServeOptions = {},
+  }: ServeOptions<Own> = {},
 ): Promise<Serving> {
   return withClosers(async (onClose) => {
     const { uws, from: uwsFrom } = await loadUws();
@@ -93,7 +93,7 @@ export function serve(
       metricsToken: config.METRICS_TOKEN,
     });
 
-    const host: Host = {
+    const host: Host<Own> = {
       ...{ config, log, store, timing, clickhouseUrl, failuresOf, onClose },
       ...{ registry: metrics.registry, recorded: metrics.recorded },
       batchObserver: (script) => metrics.batchObserver(script),

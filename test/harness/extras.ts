@@ -2,10 +2,11 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import type { Extra } from '../../src/app/extra.js';
+import type { Config } from '../../src/config.js';
 import { EXTRAS } from '../../src/extras/extras.js';
 import type { Keys } from '../../src/redis/keys.js';
 
-export function extrasWith(by: Extra, instead: Extra): Extra[] {
+export function extrasWith(by: Extra<Config>, instead: Extra<Config>): Extra<Config>[] {
   return EXTRAS.map((one) => (one === instead ? by : one));
 }
 

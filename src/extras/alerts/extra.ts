@@ -2,6 +2,7 @@
 
 import type { Core, Extra } from '../../app/extra.js';
 import { encodeProduct } from '../../events/row.js';
+import type { AlertsConfig } from '../settings.js';
 import { ALERT_TYPES } from './alert.js';
 import { SUBSCRIBERS_TAG } from './keys.js';
 import { alertCounter, productMetrics, webhookCounters } from './metrics.js';
@@ -15,7 +16,7 @@ interface AlertsTiming {
 }
 
 export const alertsWith =
-  (timing: AlertsTiming): Extra =>
+  (timing: AlertsTiming): Extra<AlertsConfig> =>
   (host) => {
     const subscribers = openSubscribers(host);
     return {

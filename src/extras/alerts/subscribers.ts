@@ -4,7 +4,6 @@
 
 import { hash } from 'node:crypto';
 import type { Host } from '../../app/extra.js';
-import type { RightsConfig } from '../../app/settings.js';
 import type { Identity } from '../../identity-rules.js';
 import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
@@ -13,6 +12,7 @@ import { loadScript } from '../../redis/scripts.js';
 import type { NOT_HERE } from '../../redis/sender.js';
 import type { Store } from '../../redis/store.js';
 import type { ItemIndex } from '../../wishlist/item-index.js';
+import type { AlertsConfig } from '../settings.js';
 import { alertKeys, SUBSCRIBERS_TAG } from './keys.js';
 
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
@@ -130,9 +130,7 @@ export function openSubscribers({
   onClose,
   batchObserver,
 }: Pick<Host, 'store' | 'onClose'> &
-  Partial<Pick<Host, 'batchObserver'>> & { readonly config: Pick<RightsConfig, 'PRODUCT_ALERTS'> }):
-  | Subscribers
-  | undefined {
+  Partial<Pick<Host, 'batchObserver'>> & { readonly config: AlertsConfig }): Subscribers | undefined {
   if (config.PRODUCT_ALERTS === 'off') return undefined;
   const subscribers = new Subscribers(store, batchObserver?.('addSubscribers'));
   onClose(() => subscribers.close());

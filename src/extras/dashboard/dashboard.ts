@@ -2,13 +2,13 @@
 
 import type { Logger } from 'pino';
 import { type Closeable, withClosers } from '../../app/opening.js';
-import type { DashboardConfig } from '../../app/settings.js';
 import type { Waiting } from '../../app/waiting.js';
 import { createClickHouse } from '../../clickhouse/client.js';
 import { watchTimeZone } from '../../clickhouse/kept-settings.js';
 import { clickHouseStartupError } from '../../clickhouse/unanswered.js';
 import { atMostOnceASecond } from '../../metrics/exposition.js';
 import { openReceivers } from '../receivers/deliver.js';
+import type { DashboardConfig } from '../settings.js';
 import { startDashboard } from './server.js';
 
 export interface Dashboard extends Closeable {

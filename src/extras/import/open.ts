@@ -2,13 +2,13 @@
 
 import type { Logger } from 'pino';
 import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '../../app/opening.js';
-import type { ImportConfig } from '../../app/settings.js';
 import type { Visitors } from '../../profiles/visitors.js';
 import type { Store } from '../../redis/store.js';
 import type { Items } from '../../wishlist/items.js';
 import { openWishlist } from '../../wishlist/open.js';
 import { WishlistBatch } from '../../wishlist/wishlist-batch.js';
 import { openItemIndexes } from '../item-indexes.js';
+import type { ImportConfig } from '../settings.js';
 
 export interface Importing extends Closeable {
   readonly store: Store;

@@ -2,11 +2,11 @@
 
 import type { Logger } from 'pino';
 import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '../../app/opening.js';
-import type { RightsConfig } from '../../app/settings.js';
 import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import type { FindNamed } from '../../profiles/named-visitor.js';
 import { openItemIndexes } from '../item-indexes.js';
+import type { RightsConfig } from '../settings.js';
 import { Compliance } from './compliance.js';
 import { Exporter } from './exporter.js';
 

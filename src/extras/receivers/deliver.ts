@@ -9,9 +9,10 @@ import {
   openStore,
   withClosers,
 } from '../../app/opening.js';
-import type { DeliverConfig, ReceiversConfig } from '../../app/settings.js';
+import type { StoreConfig } from '../../app/settings.js';
 import { opened, type Waiting } from '../../app/waiting.js';
 import { openItemIndexes } from '../item-indexes.js';
+import type { DeliverConfig, ReceiversConfig } from '../settings.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
 
@@ -34,7 +35,7 @@ export type OpenReceivers = Awaited<ReturnType<typeof openReceivers>>;
 
 /** @param urls of Redis @throws StartupError */
 export async function openReceivers(
-  config: ReceiversConfig,
+  config: StoreConfig & ReceiversConfig,
   log: Logger,
   urls: readonly string[],
   { name = 'wishmeter receivers', timeoutMs = FLUSH_REDIS_TIMEOUT_MS } = {},

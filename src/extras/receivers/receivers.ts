@@ -2,7 +2,6 @@
 // version wrote it, is left out and logged; the others work on.
 
 import type { Logger } from 'pino';
-import type { Config } from '../../config.js';
 import { ServiceError } from '../../errors.js';
 import { eachOnce } from '../../http/left-out.js';
 import type { RedisClient } from '../../redis/client.js';
@@ -10,6 +9,7 @@ import { changeField } from '../../redis/hash.js';
 import type { Keys } from '../../redis/keys.js';
 import { LUA } from '../../redis/lua-codes.js';
 import type { Store } from '../../redis/store.js';
+import type { ReceiversConfig } from '../settings.js';
 import { AddressError, Addresses } from './address.js';
 import { receiverKeys } from './keys.js';
 import { testBody } from './message.js';
@@ -70,7 +70,7 @@ export class Receivers {
 
   constructor(
     private readonly store: Store,
-    private readonly config: Pick<Config, 'RECEIVERS_PRIVATE' | 'RECEIVERS_HIGH_WATER'>,
+    private readonly config: ReceiversConfig,
     log: Logger,
     resolve?: Resolve,
   ) {

@@ -2,11 +2,12 @@
 
 import type { Extra } from '../../app/extra.js';
 import { imageRuleOf } from '../../app/image-rule.js';
+import type { StorefrontConfig } from '../settings.js';
 import { STOREFRONT_TAG } from '../storefront-tag.js';
 import { storefrontScripts } from './script-routes.js';
 import { sharePageOperation } from './share-page/routes.js';
 
-export const storefront: Extra = ({ config }) => ({
+export const storefront: Extra<StorefrontConfig> = ({ config }) => ({
   plug({ wishlist, opens }) {
     const sharePage = sharePageOperation({
       ...{ shares: wishlist.shares, items: wishlist.items, opens, pageUrl: config.SHARE_PAGE_URL },
