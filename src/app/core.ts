@@ -105,7 +105,7 @@ export function openCore<Own>(
       await orderRows.run({ profileId, line });
       metrics.recorded(eventTypeOf(line), 1);
     },
-    ...{ appends, wishlists, identity, wishlist },
+    ...{ appends, identity, wishlist },
     requests: new RequestStore(store, timing.requestGraceMs),
     opens: new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost),
   };

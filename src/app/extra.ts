@@ -18,7 +18,6 @@ import type { Store } from '../redis/store.js';
 import type { ItemIndex } from '../wishlist/item-index.js';
 import type { WishlistParts } from '../wishlist/open.js';
 import type { ShareOpens } from '../wishlist/share-opens.js';
-import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { FlushConfig, ServeConfig } from './settings.js';
 
 /** What tests set, in milliseconds and bytes. */
@@ -53,7 +52,6 @@ export interface Core<Own = unknown> extends Host<Own> {
   readonly appends: Batcher<Append, unknown>;
   /** @throws ServiceError `overloaded` */
   readonly appendOrder: (profileId: string, line: string) => Promise<void>;
-  readonly wishlists: WishlistBatch;
   readonly requests: RequestStore;
   readonly identity: ProfileParts;
   readonly wishlist: WishlistParts;

@@ -1,6 +1,7 @@
 // An item of a wishlist, stored in a hash field named by product and variant, as three lines:
 //
-//   <itemId> <addedAt>     the creation line, which updates keep; ends in ` import` for an imported item
+//   <itemId> <addedAt>     the creation line, which updates keep; an extra may mark it by a third word: if the item is
+//                          removed, the profile gets the fact `gone:<field>`
 //   <updatedAt>            with notes of extras, each after a space
 //   <content, JSON>
 

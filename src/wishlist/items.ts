@@ -1,8 +1,8 @@
 // The items of a wishlist, one per product and variant. Methods return a redirect if Changes.make does.
 
-import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
-import { beginEvent, encodeEvent } from '../events/row.js';
-import { type Identity, namesIn } from '../identity-rules.js';
+import { newEventId, newOrderedId } from '../events/event-id.js';
+import { beginEvent } from '../events/row.js';
+import type { Identity } from '../identity-rules.js';
 import type { Location } from '../redis/location.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
@@ -25,12 +25,6 @@ export interface Added {
   readonly itemId: string;
 }
 
-export type ImportOutcome = 'new' | 'there' | 'again' | 'gone';
-
-export interface Imported {
-  readonly outcome: ImportOutcome;
-}
-
 export interface Removed {
   readonly removed: boolean;
 }
@@ -38,14 +32,6 @@ export interface Removed {
 export interface AddOptions {
   readonly operation?: KeyedOperation | undefined;
   readonly isFromBrowser?: boolean;
-}
-
-export interface ImportedItem {
-  readonly content: ItemContent;
-  readonly at: number;
-  readonly isStockKnown: boolean;
-  /** Set in a dry run: the number of items that the import would have added to this list so far. */
-  readonly tried?: number;
 }
 
 export interface ItemRemoval {
@@ -84,34 +70,6 @@ export class Items {
           return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
         });
     return this.itemIndexes.length === 0 ? make() : this.#index(field, profileId).then(make);
-  }
-
-  /** An existing item keeps its fields and gets the earlier time. @throws like Changes.make */
-  async import(
-    location: Location,
-    identity: Identity,
-    { content, at, isStockKnown, tried }: ImportedItem,
-  ): Promise<Imported | string> {
-    const { profileId } = location;
-    const field = itemField(content.productId, content.variantId);
-    const name = `${namesIn(identity)[0]} ${field}`;
-    const itemId = eventIdOfName(at, `item ${name}`);
-    const addedAt = new Date(at).toISOString();
-    const [, others] = newItem('', JSON.stringify(content), Date.now(), this.#notesOf(identity));
-    const { inventoryAvailable, ...known } = addPayload(content);
-    const payload = isStockKnown ? { ...known, inventoryAvailable } : known;
-    const id = eventIdOfName(at, `import ${name}`);
-    const event = { type: 'add', origin: 'import', profileId, identity, payload, id, at } as const;
-    if (tried === undefined) await this.#index(field, profileId);
-    const made = await this.changes.make(location, {
-      kind: 'import',
-      field,
-      creationLine: `${itemId} ${addedAt} import`,
-      others,
-      event: { type: 'add', line: encodeEvent({ ...event, isFromServer: true }) },
-      tried,
-    });
-    return typeof made === 'string' ? made : { outcome: made.value as ImportOutcome };
   }
 
   async remove(
@@ -163,7 +121,7 @@ export class Items {
   }
 }
 
-function addPayload({
+export function addPayload({
   productId,
   variantId,
   source,

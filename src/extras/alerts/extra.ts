@@ -1,13 +1,14 @@
 // Plugs product alerts into `serve`, if PRODUCT_ALERTS is on.
 
 import type { Core, Extra } from '../../app/extra.js';
-import { encodeProduct } from '../../events/row.js';
 import type { AlertsConfig } from '../settings.js';
 import { ALERT_TYPES } from './alert.js';
 import { SUBSCRIBERS_TAG } from './keys.js';
 import { alertCounter, productMetrics, webhookCounters } from './metrics.js';
+import { encodeProduct } from './product-row.js';
 import { Products, type ProductsSpec } from './products.js';
 import { productLeftOut, productOperations } from './routes.js';
+import { stampFormat } from './stamps.js';
 import { openSubscribers, type Subscribers } from './subscribers.js';
 
 /** Milliseconds between the scans of the journal. */
@@ -44,10 +45,15 @@ function openProducts(
   subscribers: Subscribers,
   given: Pick<ProductsSpec, 'onFuture' | 'onAlert' | 'scanMs'>,
 ): Products {
-  const { config, store, wishlists, identity, appends, failuresOf, onClose } = core;
+  const { config, store, identity, appends, recorded, batchObserver, failuresOf, onClose } = core;
+  const stamps = store.batcher(
+    stampFormat(store, config.STREAM_HIGH_WATER, recorded),
+    batchObserver('stampItems'),
+  );
+  onClose(() => stamps.close());
   const shopCurrency = config.SHOP_CURRENCY || null;
   const products = new Products({
-    ...{ store, wishlists, subscribers, shopCurrency, ...given },
+    ...{ store, stamps, subscribers, shopCurrency, ...given },
     presentOf: (profileId) => identity.locator.presentOf(profileId),
     // A product has no profile, so its row goes to the stream of the first bucket.
     record: (product, version) =>

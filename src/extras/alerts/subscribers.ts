@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import type { Host } from '../../app/extra.js';
 import type { Identity } from '../../identity-rules.js';
-import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
+import { type Batched, type BatchFormat, listedAnswers } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { tagOf } from '../../redis/keys.js';
 import { loadScript } from '../../redis/scripts.js';
@@ -145,11 +145,6 @@ const FORMAT: BatchFormat<Entry, undefined> = {
   encode(entries, call) {
     call.arg(entries.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
   },
-  decode(entries, reply) {
-    const answers = new Array<undefined | typeof NOT_HERE>(entries.length).fill(undefined);
-    const list = reply as (number | typeof NOT_HERE)[];
-    for (let i = 0; i < list.length; i += 2)
-      answers[(list[i] as number) - 1] = list[i + 1] as typeof NOT_HERE;
-    return answers;
-  },
+  decode: (entries, reply) =>
+    listedAnswers<undefined>(entries.length, reply, (answer) => answer as typeof NOT_HERE),
 };
