@@ -12,6 +12,7 @@ import { SETTING_GROUPS, SETTINGS } from '../src/config.js';
 import { createKeys } from '../src/redis/keys.js';
 import { KEY, startApp } from './harness/app.js';
 import { startTestClickHouse } from './harness/clickhouse.js';
+import { keysOfExtras } from './harness/extras.js';
 import { operationsOf } from './harness/operations.js';
 import { startTestRedis } from './harness/redis.js';
 import { checkSection, UPDATE } from './harness/sections.js';
@@ -203,7 +204,9 @@ t.test('docs/privacy.md lists every kind of key', async (t) => {
   const [, ofNobody = ''] = /^No visitor's data is in (.*?)\n\n/ms.exec(ofRedis) ?? [];
   const listed = [...namesOf(ofNobody), ...entriesOf(ofRedis).flatMap(({ names }) => names)];
   // Kinds that contain other kinds; these have entries of their own.
-  const kinds = Object.keys(createKeys('wm')).filter((kind) => !['allOf', 'ofKind'].includes(kind));
+  const keys = createKeys('wm');
+  const kinds = Object.keys(keys).filter((kind) => !['prefix', 'allOf'].includes(kind));
+  for (const keysOf of await keysOfExtras()) kinds.push(...Object.keys(keysOf(keys)));
   t.same(listed.sort(), kinds.sort());
 });
 

@@ -1,13 +1,17 @@
 // Our import and lint rules find planted violations: a mistyped rule would never fail. Also rules for Lua
-// scripts.
+// scripts, and for what the core may spell.
 
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
+import { FLUSH_SETTINGS, IDENTITY_SETTINGS, SERVE_SETTINGS } from '../src/app/settings.js';
+import * as SETTINGS_OF_EXTRAS from '../src/extras/settings.js';
+import { createKeys } from '../src/redis/keys.js';
 import { LUA } from '../src/redis/lua-codes.js';
 import { loadScript } from '../src/redis/scripts.js';
 import { tempDir } from './cli/wishmeter.js';
+import { keysOfExtras } from './harness/extras.js';
 import { scriptNames } from './harness/lua.js';
 
 function outputOf(cwd: string, program: string, ...args: string[]): Promise<string> {
@@ -252,4 +256,62 @@ t.test('no command reads a whole collection unless its size is bounded', async (
     if (calls.length > 0) found.push(file);
   }
   t.same(found.sort(), Object.keys(BOUNDED).sort());
+});
+
+const CORE = /^(src\/(?!extras\/|commands\/|main\.ts|config\.ts)|lua\/(?!extras\/)).*\.(ts|lua|sql)$/;
+/** Files of the core that spell something of an extra, with the reason. */
+const SPELL: Readonly<Record<string, string>> = {
+  'src/clickhouse/columns.ts': 'the origins of all rows: analysts see one table of events',
+  'src/clickhouse/migrations/003_products.sql': 'the rows of all origins are in one table',
+  'src/clickhouse/migrations/004_steps.sql': 'leaves out rows of alerts and products',
+  'src/clickhouse/views/rows.sql': 'the view product_alerts',
+  'src/clickhouse/visitor-rows.ts': 'rows of the view product_alerts in an export',
+};
+
+/** Matches what only extras have: settings, keys, metrics, origins, ids of operations, scripts. */
+async function spelledByExtras(sources: string): Promise<RegExp[]> {
+  const found = (pattern: RegExp) =>
+    [...new Set(Array.from(sources.matchAll(pattern), ([, name]) => name))].join('|');
+  const ofCore = new Set<string>([...SERVE_SETTINGS, ...FLUSH_SETTINGS, ...IDENTITY_SETTINGS]);
+  const settings = Object.values(SETTINGS_OF_EXTRAS).flat();
+  const keys = (await keysOfExtras()).flatMap((keysOf) => Object.values(keysOf(createKeys('wm'))));
+  const tags = keys.map((key) => {
+    const spelled = JSON.stringify(typeof key === 'function' ? key('x') : key);
+    return /wm:\{?(\w+)/.exec(spelled)?.[1];
+  });
+  return [
+    new RegExp(`\\b(?:${settings.filter((name) => !ofCore.has(name)).join('|')})\\b`),
+    new RegExp(`[{:|](?:${tags.join('|')})[:}\`|)]`),
+    new RegExp(`\\b(?:${found(/\b(wishmeter_\w+)/g)})`),
+    new RegExp(`origin\\b[^\\n]*['"](?:${found(/\b(?:origin"?: ?|IMPORT = )['"](\w+)/g)})['"]`),
+    new RegExp(`['"](?:${found(/\b(?:id|operation): '(\w+)'/g)})['"]`),
+    /loadScript(?:<[^\n]*>)?\('extras\//,
+  ];
+}
+
+async function filesOf(folder: string, wanted: RegExp): Promise<[file: string, text: string][]> {
+  const files = (await readdir(folder, { recursive: true })).map((file) => `${folder}/${file}`);
+  return Promise.all(
+    files.filter((file) => wanted.test(file)).map(async (file) => [file, await readFile(file, 'utf8')]),
+  );
+}
+
+const PLANTED = [
+  "config.PRODUCT_ALERTS === 'on'",
+  'wm:{wish:x}',
+  "name: 'wishmeter_alerts_total'",
+  "origin: 'import'",
+  "id: 'putProduct'",
+  "loadScript('extras/alerts/stampItems')",
+];
+
+t.test('no file of the core spells what only an extra has', async (t) => {
+  const ofExtras = await filesOf('src/extras', /^(?!.*\/page\/).*\.ts$/);
+  const patterns = await spelledByExtras(ofExtras.map(([, text]) => text).join('\n'));
+  const isSpelled = (text: string) => patterns.some((pattern) => pattern.test(text));
+  for (const [i, planted] of PLANTED.entries()) t.match(planted, patterns[i]);
+  const core = [...(await filesOf('src', CORE)), ...(await filesOf('lua', CORE))];
+  t.ok(core.length > 100, 'the core was read');
+  const found = core.filter(([, text]) => isSpelled(text)).map(([file]) => file);
+  t.same(found.sort(), Object.keys(SPELL).sort());
 });

@@ -4,16 +4,15 @@
 -- ARGV[7] guest's TTL, seconds   ARGV[8] maximum items of a profile; 0 means no limit
 -- ARGV[9] maximum of the profile's `itemBytes`; 0 means no limit
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
--- ARGV[11] operations, in lines, see next_op: `a` adds or updates an item (src/wishlist/item.ts), `m` imports one, `r`
---   removes items, `t` stores the reported state of a product, `c` assigns or reads a share code
--- ARGV[12] a line for each event of a, m, t, c   ARGV[13...] `<updated at>\n<content>` for each a and m
+-- ARGV[11] operations, in lines, see next_op: `a` adds or updates an item (src/wishlist/item.ts), `r` removes items, `c`
+--   assigns or reads a share code
+-- ARGV[12] a line for each event of a and c   ARGV[13...] `<updated at>\n<content>` for each a
 -- Returns {i, answer, ...}; an operation without an answer is done. Answers:
 --   DONE and a value. The values: `a`: the existing `<item id> <added at>`; `c`: the code; `r`: the
---     number of removed items; `m`: `new`, `there` (on the list), `again` (imported before), or `gone` (imported and
---     removed before)
+--     number of removed items
 --   HAS_CODE and the profile's code, or nothing: to share, send a code with an event
---   ITEM_CHANGED; FENCED; an answer of includes/fence.lua; FULL; TOO_MANY (items or bytes)
--- `r` and `t` create no identity. `t` doesn't extend a guest's TTL.
+--   FENCED; an answer of includes/fence.lua; FULL; TOO_MANY (items or bytes)
+-- `r` creates no identity.
 -- Errors: EXPIRED, SUPERSEDED, NO_STREAM.
 
 -- @include codes
@@ -33,8 +32,8 @@ if not space then
   return NO_STREAM
 end
 local text = ARGV[11]
-local WISHLIST, PROFILE = { 'p', 'i' }, { 'p' }
 -- @include lines
+-- @include store-item
 
 -- Encodes like JSON.stringify, which doesn't escape `/`.
 local function json(value)
@@ -61,7 +60,7 @@ local function read(op)
   local answer = fence(op.profile, op.session, op.link_id)
   if answer then
     return retain_link(op.profile, answer)
-  elseif op.kind ~= 't' and not are_here(op.profile) then
+  elseif not are_here(op.profile) then
     return NOT_HERE
   end
   op.facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
@@ -72,74 +71,32 @@ end
 
 -- The function of an operation returns an answer or nil, then whether it is done, then the value for its record.
 
-local function first_line(item)
-  return sub(item, 1, find(item, '\n', 1, true) - 1)
-end
-
-local function is_imported(item)
-  return find(item, '^%S+ %S+ import\n') ~= nil
-end
-
--- `given` is the event's length in bytes.
-local function store(op, item, given)
-  local there = op.there
-  local gained = #item - #(there or '')
-  local bytes = (op.facts[1] or 0) + gained
-  if max_items > 0 and not there and redis.call('HLEN', op.items) + (op.tried or 0) >= max_items then
-    return TOO_MANY
-  elseif max_bytes > 0 and gained > 0 and bytes > max_bytes then
-    return TOO_MANY
-  end
-  if given > space then
-    return FULL
-  elseif op.tried then
-    return
-  end
-  redis.call('HSET', op.items, op.field, item)
-  op.had_all = there and op.facts[1]
-  if gained ~= 0 then
-    redis.call('HINCRBY', op.profile, 'itemBytes', gained)
-  end
+-- An extra marks items that it brought.
+local function is_marked(item)
+  return find(item, '^%S+ %S+ %S') ~= nil
 end
 
 local function add(op, given, content)
-  local first = op.there and first_line(op.there)
-  local refused = store(op, (first or op.creation_line) .. '\n' .. content, given)
-  if refused then
-    return refused
+  local first = op.there and sub(op.there, 1, find(op.there, '\n', 1, true) - 1)
+  local item = (first or op.creation_line) .. '\n' .. content
+  if is_too_much(op, item, max_items, max_bytes) then
+    return TOO_MANY
+  elseif given > space then
+    return FULL
   end
+  store_item(op, item)
   return first and DONE .. first, true, first or op.creation_line
 end
 
--- Only an item's first import has an event. The item gets the earlier date.
-local function import(op, given, content)
-  if redis.call('HEXISTS', op.profile, 'gone:' .. op.field) == 1 then
-    return DONE .. 'gone'
-  end
-  local there, refused, verdict = op.there, nil, nil
-  if there then
-    local id, added_at = string.match(there, '^(%S+) (%S+)')
-    local own, imported_at = sub(there, #first_line(there) + 1), string.match(op.creation_line, '^%S+ (%S+)')
-    local earlier = imported_at < added_at and imported_at or added_at
-    verdict = is_imported(there) and 'again' or 'there'
-    local item = id .. ' ' .. earlier .. ' import' .. own
-    refused = item ~= there and store(op, item, verdict == 'there' and given or 0)
-  else
-    verdict = 'new'
-    refused = store(op, op.creation_line .. '\n' .. content, given)
-  end
-  return refused or DONE .. verdict, not refused and not op.tried and verdict ~= 'again'
-end
-
 local function remove(op, events)
-  local leaving, imported, gained, needed = {}, {}, 0, 0
+  local leaving, marked, gained, needed = {}, {}, 0, 0
   for _, wanted in ipairs(op.wanted) do
     local there = redis.pcall('HGET', op.items, wanted.field)
     if type(there) == 'table' then
       return answer_of(there)
     elseif there then
       leaving[#leaving + 1], gained = wanted.field, gained + #there
-      imported[wanted.field] = is_imported(there) or nil
+      marked[wanted.field] = is_marked(there) or nil
       local event = (wanted.names == '' and wanted.event or filled(wanted.event, wanted.names, there)) .. '\n'
       events[#leaving], needed = event, needed + #event
     end
@@ -151,8 +108,7 @@ local function remove(op, events)
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
   end
-  -- If the same file is imported again, it must not restore removed items.
-  for field in pairs(imported) do
+  for field in pairs(marked) do
     redis.call('HSET', op.profile, 'gone:' .. field, '1')
   end
   if #leaving > 0 then
@@ -160,17 +116,6 @@ local function remove(op, events)
   end
   local count = #leaving > 0 and string.format('%d', #leaving) or ''
   return count ~= '1' and DONE .. count, true, count ~= '' and count or '0'
-end
-
-local function notify(op, given)
-  if op.there ~= op.item then
-    return ITEM_CHANGED
-  elseif given > space then
-    return FULL
-  end
-  redis.call('HSET', op.items, op.field, op.notified)
-  redis.call('HINCRBY', op.profile, 'itemBytes', #op.notified - #op.item)
-  return nil, true
 end
 
 local function share(op, given)
@@ -187,7 +132,7 @@ local function share(op, given)
   return nil, true, op.code
 end
 
-local BY_KIND = { a = add, m = import, c = share, t = notify }
+local BY_KIND = { a = add, c = share }
 
 local function next_op()
   local first = line()
@@ -196,18 +141,11 @@ local function next_op()
   if op.record ~= '' then
     op.recorded_s = line()
   end
-  if op.kind == 'a' or op.kind == 'm' then
+  if op.kind == 'a' then
     op.field, op.creation_line = line(), line()
-    op.tried = op.kind == 'm' and tonumber(line()) -- Set in a dry run: items that the import would have added so far.
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'
-  elseif op.kind == 't' then
-    op.field = line()
-    local first, second, content, notified = line(), line(), line(), line()
-    op.item = first .. '\n' .. second .. '\n' .. content
-    op.notified = first .. '\n' .. notified .. '\n' .. content
-    op.has_event = line() == '1'
   else
     op.wanted = {} -- `names` are payload fields to copy from the item. If there are any, `event` lacks its payload.
     for w = 1, tonumber(line()) do
@@ -224,8 +162,8 @@ while at <= #text do
   i = i + 1
   local op = next_op()
   local given, content = 0, nil
-  local has_content = op.kind == 'a' or op.kind == 'm'
-  if has_content or op.kind == 'c' and op.code ~= '' or op.has_event then
+  local has_content = op.kind == 'a'
+  if has_content or op.kind == 'c' and op.code ~= '' then
     local stop = find(ARGV[12], '\n', from, true)
     given, from, given_count = stop - from + 1, stop + 1, given_count + 1
   end
@@ -259,12 +197,7 @@ while at <= #text do
     if op.record ~= '' then
       redis.call('SET', op.record, record, 'EX', op.recorded_s)
     end
-    if op.kind ~= 't' then
-      if op.kind ~= 'r' and not op.had_all then
-        register(key_of(op.profile, 'v'), op.profile)
-      end
-      retain(op.profile, op.had_all and PROFILE or WISHLIST)
-    end
+    keep(op, op.kind ~= 'r')
   elseif given > 0 then
     left_out[given_count], left_out_count = true, left_out_count + 1
   end

@@ -31,10 +31,14 @@ import { watchSweeps } from '../wishlist/sweeper.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { Core, Host } from './extra.js';
 import { imageRuleOf } from './image-rule.js';
-import { shareUrlOf } from './shop-links.js';
+import { shareUrlOf } from './share-url.js';
 
-export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex | undefined): Core {
-  const { config, store, timing, onClose, onFailed } = host;
+export function openCore<Own>(
+  host: Host<Own>,
+  metrics: ServeMetrics,
+  itemIndexes: readonly ItemIndex[],
+): Omit<Core<Own>, 'visitorTags'> {
+  const { config, store, timing, onClose, failuresOf } = host;
   const opened = <T extends { close(): Promise<void> }>(batcher: T): T => {
     onClose(() => batcher.close());
     return batcher;
@@ -71,16 +75,17 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       metrics.batchObserver('changeItems'),
     ),
   );
+  const failed = { erasure: failuresOf('erasure'), merge: failuresOf('merge') };
   const identity = openProfiles({
     store,
-    itemIndex,
+    itemIndexes,
     askLink: linkReader(visits),
     appendMerge: mergeAppender(appends),
     limits: { products: config.MAX_PRODUCTS, items: config.MAX_ITEMS, itemBytes: config.MAX_ITEMS_BYTES },
     stats: {
       erased: metrics.erased,
       addressesDropped: metrics.addressesDropped,
-      failed: onFailed,
+      failed: (task, error) => failed[task](error),
       mergeLeftOut: metrics.mergeLeftOut,
       sessionLeftOut: metrics.sessionLeftOut,
     },
@@ -89,18 +94,17 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
   const wishlist = openWishlist({
     store,
     batch: wishlists,
-    itemIndex,
+    itemIndexes,
     presentOf: (profileId) => identity.locator.presentOf(profileId),
     shareUrl: shareUrlOf(config),
   });
+  for (const { tag } of itemIndexes) metrics.swept(tag, 0);
   onClose(
     watchSweeps({
       store,
-      shares: wishlist.shares,
-      emails: identity.emails,
-      itemIndex,
+      kinds: [wishlist.shares, identity.emails, ...itemIndexes],
       onSwept: metrics.swept,
-      onFailed: (error) => onFailed('sweep', error),
+      onFailed: failuresOf('sweep'),
       everyMs: timing.sweepMs,
       graceMs: timing.sweepGraceMs,
     }),
@@ -116,7 +120,6 @@ export function openCore(host: Host, metrics: ServeMetrics, itemIndex: ItemIndex
       metrics.recorded(eventTypeOf(line), 1);
     },
     appends,
-    wishlists,
     identity,
     wishlist,
     visitCounter: new VisitCounter(store, identity.visitors, visits, config.MAX_PRODUCTS),

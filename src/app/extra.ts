@@ -8,7 +8,7 @@ import type { Append } from '../events/appender.js';
 import type { EventRecorder } from '../events/recorder.js';
 import type { HandedOver } from '../flush/stream-flusher.js';
 import type { Operation } from '../http/operation.js';
-import type { Task } from '../http/task-metrics.js';
+import type { OnFailed } from '../http/task-metrics.js';
 import type { WebhookGate } from '../http/webhook.js';
 import type { ItemIndex } from '../profiles/item-index.js';
 import type { ProfileParts } from '../profiles/open.js';
@@ -20,7 +20,6 @@ import type { Store } from '../redis/store.js';
 import type { VisitCounter } from '../visits/counter.js';
 import type { WishlistParts } from '../wishlist/open.js';
 import type { ShareOpens } from '../wishlist/share-opens.js';
-import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import type { FlushConfig, ServeConfig } from './settings.js';
 
 /** What tests set, in milliseconds and bytes. */
@@ -30,15 +29,13 @@ export interface Timing {
   readonly bodyTimeoutMs?: number;
   /** An unanswered request of this age counts as interrupted. */
   readonly requestGraceMs?: number;
-  readonly compliancePollMs?: number;
   readonly sweepMs?: number;
   readonly sweepGraceMs?: number;
-  readonly productScanMs?: number;
 }
 
-/** The parts of the process that are open before the core is. */
-export interface Host {
-  readonly config: ServeConfig;
+/** The parts of the process that are open before the core is. `Own` has the settings that only extras have. */
+export interface Host<Own = unknown> {
+  readonly config: ServeConfig & Own;
   readonly log: Logger;
   readonly store: Store;
   readonly timing: Timing;
@@ -48,40 +45,47 @@ export interface Host {
   readonly recorded: (type: string, events: number) => void;
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
   readonly webhooks: WebhookGate;
-  readonly onFailed: (task: Task, error: Error) => void;
+  /** Of a background task: its failures are counted and logged. */
+  readonly failuresOf: (task: string) => OnFailed;
   readonly onClose: (closer: () => Promise<void> | void) => void;
 }
 
-export interface Core extends Host {
+export interface Core<Own = unknown> extends Host<Own> {
   readonly appends: Batcher<Append, unknown>;
   /** @throws ServiceError `overloaded` */
   readonly appendOrder: (profileId: string, line: string) => Promise<void>;
-  readonly wishlists: WishlistBatch;
   readonly requests: RequestStore;
   readonly identity: ProfileParts;
   readonly visitCounter: VisitCounter;
   readonly eventRecorder: EventRecorder;
   readonly wishlist: WishlistParts;
   readonly opens: ShareOpens;
+  /** Of all extras; see Extra. */
+  readonly visitorTags: readonly string[];
 }
 
 export interface Plug {
   readonly operations?: readonly Operation[];
   /** Operations outside BASE_PATH; /openapi.json leaves them out. */
   readonly unprefixed?: readonly Operation[];
+  /** Of /openapi.json: tags of the operations with their descriptions, and webhooks. */
+  readonly tags?: Readonly<Record<string, string>>;
   readonly webhooks?: Readonly<Record<string, object>>;
+  /** Of the index page: paths below BASE_PATH, and what is there. */
+  readonly links?: Readonly<Record<string, string>>;
   /** Registers metrics. @returns a function that reads them from Redis, at each scrape */
   readonly metrics?: (registry: Registry) => () => Promise<void>;
 }
 
-export type Extra = (host: Host) => {
-  /** At most one extra has an index. */
+export type Extra<Own = unknown> = (host: Host<Own>) => {
   readonly itemIndex?: ItemIndex | undefined;
-  plug(core: Core): Plug;
+  /** Tags of keys about visitors: the erasure of a whole shop deletes `{<tag>:…}`. */
+  readonly visitorTags?: readonly string[];
+  plug(core: Core<Own>): Plug;
 };
 
-export interface FlushHost {
-  readonly config: FlushConfig;
+export interface FlushHost<Own = unknown> {
+  readonly config: FlushConfig & Own;
   readonly log: Logger;
   readonly redis: RedisClient;
   readonly keys: Keys;
@@ -94,4 +98,4 @@ export interface HandOver {
 }
 
 /** If the hand-over to an extra fails, the stream waits. */
-export type FlushExtra = (host: FlushHost) => HandOver;
+export type FlushExtra<Own = unknown> = (host: FlushHost<Own>) => HandOver;

@@ -33,16 +33,16 @@ export interface Flushing extends Closeable {
   readonly lost: Promise<never>;
 }
 
-export interface FlushOptions {
+export interface FlushOptions<Own = unknown> {
   readonly clickhouseUrl?: string;
   readonly waiting?: Waiting | undefined;
-  readonly extras?: readonly FlushExtra[];
+  readonly extras?: readonly FlushExtra<Own>[];
 }
 
-export function flush(
-  config: FlushConfig,
+export function flush<Own>(
+  config: FlushConfig & Own,
   log: Logger,
-  { clickhouseUrl = config.CLICKHOUSE_URL, waiting, extras = [] }: FlushOptions = {},
+  { clickhouseUrl = config.CLICKHOUSE_URL, waiting, extras = [] }: FlushOptions<Own> = {},
 ): Promise<Flushing> {
   return withClosers(async (onClose) => {
     let isOpen = false;
@@ -111,7 +111,7 @@ export function flush(
     const erasing = {
       ...streams,
       cluster,
-      async eraseDeliveries(erased: Erasures) {
+      async eraseInExtras(erased: Erasures) {
         for (const one of handOvers) await one.erase(erased);
       },
     };

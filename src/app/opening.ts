@@ -8,7 +8,7 @@ import { openProfiles, type ProfileParts } from '../profiles/open.js';
 import { DeploymentLostError } from '../redis/node-markers.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { linkReader, visitFormat } from '../visits/visit-batch.js';
-import type { RightsConfig, StoreConfig } from './settings.js';
+import type { IdentityConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {
   close(): Promise<void>;
@@ -85,9 +85,9 @@ export function openKnownStore(
 /** Opens identities for a process other than `serve`, without metrics and visit log. */
 export function openIdentityOnly(
   store: Store,
-  config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'MAX_ITEMS' | 'MAX_ITEMS_BYTES'>,
+  config: Omit<IdentityConfig, keyof StoreConfig>,
   onClose: (closer: Closer) => void,
-  itemIndex?: ItemIndex,
+  itemIndexes: readonly ItemIndex[],
 ): ProfileParts {
   const visits = store.batcher(
     visitFormat({ keys: store.keys, maxProducts: config.MAX_PRODUCTS, guestsS: store.guestsS }),
@@ -103,7 +103,7 @@ export function openIdentityOnly(
   return openProfiles({
     store,
     limits,
-    itemIndex,
+    itemIndexes,
     askLink: linkReader(visits),
     appendMerge: mergeAppender(appends),
   });

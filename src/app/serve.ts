@@ -41,8 +41,8 @@ export interface Serving extends Closeable {
   drain(hurry?: AbortSignal): Promise<void>;
 }
 
-export interface ServeOptions {
-  readonly extras?: readonly Extra[];
+export interface ServeOptions<Own = unknown> {
+  readonly extras?: readonly Extra<Own>[];
   readonly siblings?: Siblings | undefined;
   /** ClickHouse's URL for exports, by default CLICKHOUSE_URL; '' if there is none. */
   readonly clickhouseUrl?: () => string;
@@ -51,8 +51,8 @@ export interface ServeOptions {
   readonly waiting?: Waiting | undefined;
 }
 
-export function serve(
-  config: ServeConfig,
+export function serve<Own>(
+  config: ServeConfig & Own,
   log: Logger,
   {
     extras = [],
@@ -60,7 +60,7 @@ export function serve(
     clickhouseUrl = () => config.CLICKHOUSE_URL,
     timing = {},
     waiting,
-  }: ServeOptions = {},
+  }: ServeOptions<Own> = {},
 ): Promise<Serving> {
   return withClosers(async (onClose) => {
     const { uws, from: uwsFrom } = await loadUws();
@@ -73,7 +73,7 @@ export function serve(
       pending,
     );
     onClose(collectProcessMetrics(metrics.registry, VERSION));
-    const onFailed = reportFailures(metrics.registry, log);
+    const failuresOf = reportFailures(metrics.registry, log);
     const { store, port, closeDoor } = await openServedStore({ config, log, metrics, uws, waiting, onClose });
     onClose(() => store.close());
     void warnOfEviction(store, log);
@@ -91,13 +91,13 @@ export function serve(
       metricsToken: config.METRICS_TOKEN,
     });
 
-    const host: Host = {
+    const host: Host<Own> = {
       config,
       log,
       store,
       timing,
       clickhouseUrl,
-      onFailed,
+      failuresOf,
       onClose,
       registry: metrics.registry,
       recorded: metrics.recorded,
@@ -110,12 +110,14 @@ export function serve(
       }),
     };
     const opened = extras.map((extra) => extra(host));
-    const core = openCore(host, metrics, opened.find(({ itemIndex }) => itemIndex !== undefined)?.itemIndex);
+    const itemIndexes = opened.flatMap(({ itemIndex }) => itemIndex ?? []);
+    const visitorTags = opened.flatMap((extra) => extra.visitorTags ?? []);
+    const core = { ...openCore(host, metrics, itemIndexes), visitorTags };
     const plugs = opened.map((extra) => extra.plug(core));
     const operations = [
       ...coreOperations(core, metrics),
       ...plugs.flatMap((plug) => plug.operations ?? []),
-      ...docsOperations(config.BASE_PATH),
+      ...docsOperations(config.BASE_PATH, Object.assign({}, ...plugs.map((plug) => plug.links))),
     ];
     const stats = openStats({ store, config, metrics, plugs, siblings });
     const looked = atMostOnceASecond(() => store.check(), timing.now);
@@ -128,8 +130,11 @@ export function serve(
       stats,
       timing.now,
     );
-    const webhooks = Object.assign({}, ...plugs.map((plug) => plug.webhooks));
-    operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed, webhooks));
+    const documented = {
+      tags: Object.assign({}, ...plugs.map((plug) => plug.tags)),
+      webhooks: Object.assign({}, ...plugs.map((plug) => plug.webhooks)),
+    };
+    operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed, documented));
     server = new Server({
       access,
       limits: new RateLimits({

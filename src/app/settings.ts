@@ -1,8 +1,8 @@
-// The settings that each composition reads, also for `--help`.
+// The settings of the core's compositions, also for `--help`. src/extras/settings.ts has those of extras.
 
 import type { Config, SettingName } from '../config.js';
 
-const STORE = ['REDIS_URL', 'REDIS_REPLICAS', 'KEY_PREFIX'] as const satisfies readonly SettingName[];
+export const STORE = ['REDIS_URL', 'REDIS_REPLICAS', 'KEY_PREFIX'] as const satisfies readonly SettingName[];
 
 export const SERVE_SETTINGS = [
   ...STORE,
@@ -26,23 +26,14 @@ export const SERVE_SETTINGS = [
   'MAX_ITEMS',
   'MAX_ITEMS_BYTES',
   'SHOP_URL',
-  'SHOP_NAME',
   'APP_PROXY_PATH',
-  'SCRIPT_NAME',
   'SHARE_URL',
-  'PRODUCT_URL',
-  'SHARE_PAGE_URL',
   'IMAGE_HOSTS',
   'REDIS_TIMEOUT_MS',
   'STREAM_HIGH_WATER',
-  'PRODUCT_ALERTS',
-  'POPULAR',
-  'POPULAR_FROM',
   'SHOP_CURRENCY',
   'VISIT_LOG',
   'VISIT_LOG_HIGH_WATER',
-  'RECEIVERS_PRIVATE',
-  'RECEIVERS_HIGH_WATER',
   'CLICKHOUSE_URL',
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
@@ -58,64 +49,16 @@ export const FLUSH_SETTINGS = [
   'CLICKHOUSE_DATABASE',
   'CLICKHOUSE_CLUSTER',
   'FLUSH_INTERVAL_MS',
-  'RECEIVERS_HIGH_WATER',
   'ERASURE_INTERVAL_S',
   'FLUSH_METRICS_PORT',
 ] as const satisfies readonly SettingName[];
 
 /** A process that meets a merge completes it, within the limits. */
-const MERGES = [
+export const IDENTITY_SETTINGS = [
+  ...STORE,
   'MAX_PRODUCTS',
   'MAX_ITEMS',
   'MAX_ITEMS_BYTES',
-  'PRODUCT_ALERTS',
-] as const satisfies readonly SettingName[];
-
-export const RIGHTS_SETTINGS = [
-  ...STORE,
-  ...MERGES,
-  'CLICKHOUSE_DATABASE',
-] as const satisfies readonly SettingName[];
-
-export const IMPORT_SETTINGS = [
-  ...STORE,
-  ...MERGES,
-  'STREAM_HIGH_WATER',
-] as const satisfies readonly SettingName[];
-
-export const RECEIVERS_SETTINGS = [
-  ...STORE,
-  'RECEIVERS_PRIVATE',
-  'RECEIVERS_HIGH_WATER',
-] as const satisfies readonly SettingName[];
-
-export const DELIVER_SETTINGS = [...RECEIVERS_SETTINGS, ...MERGES] as const satisfies readonly SettingName[];
-
-const VISITORS_SETTINGS = [
-  'DASHBOARD_VISITORS',
-  'DASHBOARD_API_URL',
-  'DASHBOARD_API_KEY',
-  'APP_PROXY_PATH',
-  'SHARE_URL',
-] as const satisfies readonly SettingName[];
-
-export const DASHBOARD_SETTINGS = [
-  ...VISITORS_SETTINGS,
-  'DASHBOARD_LOGINS',
-  'HOST',
-  // PORT and BASE_PATH are for the service's address, which the page of an empty shop shows.
-  'PORT',
-  'BASE_PATH',
-  'CLICKHOUSE_URL',
-  'CLICKHOUSE_DATABASE',
-  'SHOP_TIMEZONE',
-  'DASHBOARD_PORT',
-  'DASHBOARD_TOKEN',
-  // Product pictures, and links into the shop.
-  'SHOP_URL',
-  'PRODUCT_URL',
-  'IMAGE_HOSTS',
-  ...RECEIVERS_SETTINGS,
 ] as const satisfies readonly SettingName[];
 
 type Given<List extends readonly SettingName[]> = Pick<Config, List[number]>;
@@ -123,8 +66,4 @@ type Given<List extends readonly SettingName[]> = Pick<Config, List[number]>;
 export type StoreConfig = Given<typeof STORE>;
 export type ServeConfig = Given<typeof SERVE_SETTINGS>;
 export type FlushConfig = Given<typeof FLUSH_SETTINGS>;
-export type RightsConfig = Given<typeof RIGHTS_SETTINGS>;
-export type ImportConfig = Given<typeof IMPORT_SETTINGS>;
-export type DeliverConfig = Given<typeof DELIVER_SETTINGS>;
-export type ReceiversConfig = Given<typeof RECEIVERS_SETTINGS>;
-export type DashboardConfig = Given<typeof DASHBOARD_SETTINGS>;
+export type IdentityConfig = Given<typeof IDENTITY_SETTINGS>;

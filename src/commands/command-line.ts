@@ -1,16 +1,17 @@
 // The table of commands.
 
 import { parseArgs } from 'node:util';
+import { FLUSH_SETTINGS, SERVE_SETTINGS } from '../app/settings.js';
+import type { Config, SettingName } from '../config.js';
 import {
   DASHBOARD_SETTINGS,
   DELIVER_SETTINGS,
-  FLUSH_SETTINGS,
+  EXTRAS_SETTINGS,
+  FLUSH_EXTRAS_SETTINGS,
   IMPORT_SETTINGS,
   RECEIVERS_SETTINGS,
   RIGHTS_SETTINGS,
-  SERVE_SETTINGS,
-} from '../app/settings.js';
-import type { Config, SettingName } from '../config.js';
+} from '../extras/settings.js';
 
 interface Option {
   readonly type: 'string' | 'boolean';
@@ -62,6 +63,7 @@ export const COMMAND_LINES = {
     settings: [
       ...OF_START,
       ...SERVE_SETTINGS,
+      ...EXTRAS_SETTINGS,
       ...FLUSH_SETTINGS,
       ...DELIVER_SETTINGS,
       ...DASHBOARD_SETTINGS,
@@ -74,13 +76,13 @@ export const COMMAND_LINES = {
   },
   serve: {
     about: 'runs one HTTP worker',
-    settings: [...SERVE_SETTINGS, 'WORKERS', ...COMMON],
+    settings: [...SERVE_SETTINGS, ...EXTRAS_SETTINGS, 'WORKERS', ...COMMON],
     ifEmpty: { ...FOR_EXPORTS, REDIS_URL: REFUSES },
     example: 'REDIS_URL=redis://redis:6379 API_KEYS="$KEY" wishmeter serve',
   },
   flush: {
     about: 'moves events, visits and purchases from Redis to ClickHouse',
-    settings: [...FLUSH_SETTINGS, ...COMMON],
+    settings: [...FLUSH_SETTINGS, ...FLUSH_EXTRAS_SETTINGS, ...COMMON],
     ifEmpty: {
       REDIS_URL: REFUSES,
       CLICKHOUSE_URL: `${OF_RUNNING_START}, else ${REFUSES}`,

@@ -1,11 +1,11 @@
 // `wishmeter report`: the last weeks on one page, as Markdown or HTML.
 
-import { productUrlOf } from '../app/image-rule.js';
 import { createClickHouse } from '../clickhouse/client.js';
 import { resolveSettings } from '../clickhouse/kept-settings.js';
 import { clickHouseStartupError } from '../clickhouse/unanswered.js';
 import { lastWeeks, readReport } from '../extras/dashboard/report/figures.js';
 import { asHtml, asMarkdown } from '../extras/dashboard/report/text.js';
+import { productUrlOf } from '../extras/shop-links.js';
 import { UsageError } from './command-line.js';
 import { analystClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';

@@ -5,12 +5,10 @@ import { type Identity, normaliseId } from '../identity-rules.js';
 import { knownWord } from '../known-words.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
-/** The operation that recorded the event; `alert` means a product's change. */
-export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'import' | 'alert';
-
 export interface NewEvent {
   readonly type: string;
-  readonly origin: Origin;
+  /** What recorded the event: `event`, `item`, `share`, `purchase`, or an extra's. */
+  readonly origin: string;
   readonly profileId: string;
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
@@ -45,7 +43,7 @@ const ODD = /[\u007f-\u009f]|\\ud[89a-f]|(?<!\d)\d{19}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
 const ESCAPE = /\\(?:ud[89a-f]..|.)/gs;
 
-function payloadText(json: string): string {
+export function payloadText(json: string): string {
   if (!ODD.test(json)) return json;
   const readable = json.replace(TEXT_OR_NUMBER, readableToken);
   return readable.replace(UNESCAPED_CONTROLS, (c) => `\\u00${c.charCodeAt(0).toString(16)}`);
@@ -69,7 +67,7 @@ function id(value: unknown): string {
   return Number.isSafeInteger(value) ? String(value) : normaliseId(columnText(value));
 }
 
-function field(name: string, value: unknown): string {
+export function field(name: string, value: unknown): string {
   if (typeof value !== 'string' || value === '') return '';
   if (PLAIN.test(value)) return `,"${name}":"${value}"`;
   const text = columnText(value);
@@ -106,8 +104,8 @@ export function eventTypeOf(line: string): string {
 }
 
 /** No payload matches, because its quotes are escaped. */
-export function isImport(line: string): boolean {
-  return line.includes(',"origin":"import"');
+export function hasOrigin(line: string, origin: string): boolean {
+  return line.includes(`,"origin":"${origin}"`);
 }
 
 export function beginEvent({
@@ -117,8 +115,7 @@ export function beginEvent({
   identity,
   id: eventId,
   at,
-}: Omit<NewEvent, 'payload' | 'payloadJson' | 'origin'> & {
-  readonly origin: Origin | 'order';
+}: Omit<NewEvent, 'payload' | 'payloadJson'> & {
   readonly id: string;
   readonly at: number;
 }): string {
@@ -237,38 +234,5 @@ export function encodeMerge(
   return (
     `{"event_id":"${id}","type":"profileMerge","occurred_at":${at},"profile_id":"${from}",` +
     `"origin":"merge","payload":${JSON.stringify(JSON.stringify(merge))}}\n`
-  );
-}
-
-export interface ProductState {
-  readonly productId: string;
-  readonly productHandle: string;
-  readonly productTitle: string;
-  readonly image?: string | null;
-  readonly variants: readonly {
-    readonly variantId: string | null;
-    readonly price: string;
-    readonly currencyCode: string | null;
-    readonly inventoryAvailable: boolean | null;
-  }[];
-}
-
-/** A version has one event_id. A price in the shop's currency also counts for items without a currency. */
-export function encodeProduct(product: ProductState, version: number, shopCurrency: string | null): string {
-  const { productId, productHandle, productTitle, image } = product;
-  const variants = product.variants.flatMap((one) => {
-    const own = one.currencyCode?.toUpperCase() ?? shopCurrency ?? '';
-    const currencies = new Set(own === shopCurrency ? [own, ''] : [own]);
-    return Array.from(currencies, (code) => [one.variantId ?? '', code, one.price, one.inventoryAvailable]);
-  });
-  const picture = image ? { image: columnText(image) } : {};
-  const stated = { productTitle: columnText(productTitle), ...picture, variants };
-  const payload = payloadText(JSON.stringify(stated));
-  return (
-    `{"event_id":"${eventIdOfName(version, `product ${productId}`)}","type":"product","occurred_at":${version},` +
-    '"profile_id":"","origin":"product"' +
-    field('product_id', id(productId)) +
-    field('product_handle', productHandle) +
-    `,"payload":${JSON.stringify(payload)}}\n`
   );
 }

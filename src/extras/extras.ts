@@ -5,6 +5,7 @@ import { alerts } from './alerts/extra.js';
 import { popular } from './popular/extra.js';
 import { privacy } from './privacy/extra.js';
 import { receivers } from './receivers/extra.js';
+import type { ExtrasConfig } from './settings.js';
 import { storefront } from './storefront/extra.js';
 
-export const EXTRAS: readonly Extra[] = [storefront, receivers, alerts, popular, privacy];
+export const EXTRAS: readonly Extra<ExtrasConfig>[] = [storefront, receivers, alerts, popular, privacy];

@@ -2,8 +2,9 @@
 
 import type { FlushExtra } from '../app/extra.js';
 import { openHandOver } from './receivers/hand-over.js';
+import type { FlushExtrasConfig } from './settings.js';
 
-const receivers: FlushExtra = ({ config, log, redis, keys }) =>
+const receivers: FlushExtra<FlushExtrasConfig> = ({ config, log, redis, keys }) =>
   openHandOver(redis, keys, config.RECEIVERS_HIGH_WATER, log);
 
-export const FLUSH_EXTRAS: readonly FlushExtra[] = [receivers];
+export const FLUSH_EXTRAS: readonly FlushExtra<FlushExtrasConfig>[] = [receivers];

@@ -1,7 +1,8 @@
-// Executes erasures in ClickHouse, dead letters and deliveries. Every flusher runs it, and all steps are idempotent.
-// An erasure is due once all entries that were present IN_FLIGHT_MS after it was read have left the streams. This
-// compares stream ids, not clocks: ids run ahead of a clock that was set back. It is executed a second time LATE_MS
-// later and only then forgotten, because a frozen flusher's insert may arrive after another flusher has taken over.
+// Executes erasures in ClickHouse, in dead letters, and in what extras keep of rows. Every flusher runs it, and all steps
+// are idempotent. An erasure is due once all entries that were present IN_FLIGHT_MS after it was read have left the
+// streams. This compares stream ids, not clocks: ids run ahead of a clock that was set back. It is executed a second time
+// LATE_MS later and only then forgotten, because a frozen flusher's insert may arrive after another flusher has taken
+// over.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -35,7 +36,7 @@ export interface EraserSpec {
   readonly keys: Keys;
   readonly clickhouse: ClickHouseClient;
   readonly cluster?: string;
-  readonly eraseDeliveries?: ((erasures: Erasures) => Promise<void>) | undefined;
+  readonly eraseInExtras?: ((erasures: Erasures) => Promise<void>) | undefined;
   readonly inFlightMs?: number;
   readonly lateMs?: number;
 }
@@ -101,11 +102,11 @@ export class RowEraser {
   }
 
   async #erase(due: ReadonlyMap<string, Queued>, streams: readonly Stream[]): Promise<string[]> {
-    const { redis, keys, clickhouse, cluster, eraseDeliveries = async () => {} } = this.spec;
+    const { redis, keys, clickhouse, cluster, eraseInExtras = async () => {} } = this.spec;
     const erasures = new Map([...due].map(([name, { erasure }]) => [name, erasure]));
-    // From now on, only a late flusher makes dead letters or deliveries of lines that these erasures cover.
+    // From now on, only a late flusher makes dead letters of lines, or hands lines over, that these erasures cover.
     const letters = streams.map((stream) => eraseDeadLetters(redis, stream, erasures));
-    const parts = await Promise.allSettled([...letters, eraseDeliveries(erasures)]);
+    const parts = await Promise.allSettled([...letters, eraseInExtras(erasures)]);
     const failures = parts.flatMap((part) => (part.status === 'rejected' ? [part.reason] : []));
     const done: string[] = [];
     for (const page of pagesOf(erasures)) {

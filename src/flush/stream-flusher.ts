@@ -1,6 +1,6 @@
 // Moves one stream from Redis to ClickHouse, in a loop:
 //
-//   read ──▶ insert ──▶ hand over to receivers ──▶ acknowledge     a full batch is inserted while the next one is read
+//   read ──▶ insert ──▶ hand over to extras ──▶ acknowledge     a full batch is inserted while the next one is read
 //
 // Rows are inserted at least once; their names make them unique. After a crash the batch's entries stay pending.
 

@@ -50,7 +50,6 @@ class Answers {
   }
 }
 
-const SWEPT = ['share', 'email', 'wish'] as const;
 const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 
 export type ServeMetrics = ReturnType<typeof createServeMetrics>;
@@ -124,7 +123,7 @@ export function createServeMetrics(
   );
   const recorded = counterBy<string>(registry, {
     name: 'wishmeter_events_total',
-    help: 'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` are alerts',
+    help: 'Events written to the streams; `purchase` is an order line, `shareOpen` an opening of a shared wishlist; types of extras come with them',
     label: 'type',
     values: TYPES,
   });
@@ -154,7 +153,7 @@ export function createServeMetrics(
   });
   const webhookLeftOut = counterBy(registry, {
     name: 'wishmeter_webhooks_left_out_total',
-    help: "Webhooks answered 200 and ignored: another shop's, or compliance webhooks of another topic than their path's",
+    help: "Webhooks answered 200 and ignored: another shop's, or of another topic than their path's",
     label: 'reason',
     values: WEBHOOK_LEFT_OUT,
   });
@@ -182,11 +181,11 @@ export function createServeMetrics(
     'wishmeter_sessions_not_linked_total',
     'Logins of customers who have 10,000 sessions: the session stays as it was',
   );
-  const swept = counterBy(registry, {
+  const swept = counterBy<string>(registry, {
     name: 'wishmeter_swept_total',
-    help: 'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`) and saved products (`wish`)',
+    help: 'Removed entries of expired guests: share codes (`share`), e-mail addresses (`email`), and entries of indexes of items',
     label: 'kind',
-    values: SWEPT,
+    values: ['share', 'email'],
   });
   const batchSize = new FixedHistogram(registry, {
     name: 'wishmeter_batch_operations',

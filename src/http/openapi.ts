@@ -98,11 +98,16 @@ const headersOf = (...names: readonly string[]) => ({
   ),
 });
 
+export interface Documented {
+  readonly tags: Readonly<Record<string, string>>;
+  readonly webhooks: Readonly<Record<string, object>>;
+}
+
 export function openApiOperation(
   basePath: string,
   operations: readonly Operation[],
   unprefixed: readonly Operation[],
-  webhooks: Readonly<Record<string, object>>,
+  ofExtras: Documented,
 ): Operation {
   const operation: Operation = {
     method: 'get',
@@ -120,7 +125,7 @@ export function openApiOperation(
     },
     handle: staticFile(
       'application/json',
-      () => Buffer.from(openApi(basePath, [...operations, operation], unprefixed, webhooks)),
+      () => Buffer.from(openApi(basePath, [...operations, operation], unprefixed, ofExtras)),
       { 'cache-control': 'no-cache' },
     ),
   };
@@ -131,7 +136,7 @@ function openApi(
   basePath: string,
   operations: readonly Operation[],
   unprefixed: readonly Operation[],
-  webhooks: Readonly<Record<string, object>>,
+  ofExtras: Documented,
 ): string {
   const paths: Record<string, Record<string, object>> = {};
   const add = (prefix: string, operation: Operation) => {
@@ -150,9 +155,9 @@ function openApi(
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
-    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    tags: Object.entries({ ...TAGS, ...ofExtras.tags }).map(([name, description]) => ({ name, description })),
     paths,
-    webhooks,
+    webhooks: ofExtras.webhooks,
     components: {
       securitySchemes: SECURITY_SCHEMES,
       schemas: publishShared(),

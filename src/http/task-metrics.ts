@@ -5,19 +5,22 @@ import type { Registry } from 'prom-client';
 import { ServiceError } from '../errors.js';
 import { counterBy } from '../metrics/counter-by.js';
 
-const TASKS = ['request', 'erasure', 'merge', 'product', 'sweep'] as const;
-export type Task = (typeof TASKS)[number];
+export type OnFailed = (error: Error) => void;
 
-export function reportFailures(registry: Registry, log: Logger): (task: Task, error: Error) => void {
-  const count = counterBy(registry, {
+/** @returns a function that is called with each task before it first runs, so that its count is shown from 0 */
+export function reportFailures(registry: Registry, log: Logger): (task: string) => OnFailed {
+  const count = counterBy<string>(registry, {
     name: 'wishmeter_task_failures_total',
-    help: 'Failed background tasks, which are retried: the `request` of a compliance webhook, an interrupted `erasure` or `merge`, alerts of a `product`, the `sweep` of what expired guests left',
+    help: 'Failed background tasks, which are retried: an interrupted `erasure` or `merge`, the `sweep` of what expired guests left, and tasks of extras',
     label: 'task',
-    values: TASKS,
+    values: [],
   });
-  return (task, error) => {
-    count(task);
-    if (!(error instanceof ServiceError))
-      log.error({ err: error, task }, 'a task failed and will be tried again');
+  return (task) => {
+    count(task, 0);
+    return (error) => {
+      count(task);
+      if (!(error instanceof ServiceError))
+        log.error({ err: error, task }, 'a task failed and will be tried again');
+    };
   };
 }

@@ -14,6 +14,7 @@ const MAX_PROFILES = 100;
 const ROUNDS = 4;
 
 export class Emails {
+  readonly tag = 'email';
   constructor(
     private readonly store: Store,
     private readonly locator: Pick<Locator, 'presentOf'>,

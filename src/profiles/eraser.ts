@@ -38,7 +38,7 @@ export interface EraserParts {
   readonly merger: Merger;
   readonly emails: Emails;
   readonly pending: Pending;
-  readonly itemIndex?: ItemIndex | undefined;
+  readonly itemIndexes: readonly ItemIndex[];
   readonly onErased?: (() => void) | undefined;
 }
 
@@ -108,7 +108,7 @@ export class Eraser {
       onErasing = () => {},
     }: { name?: string; member?: string; onErasing?: OnErasing },
   ): Promise<boolean | undefined> {
-    const { store, pending, itemIndex, onErased } = this.parts;
+    const { store, pending, itemIndexes, onErased } = this.parts;
     const { keys } = store;
     await this.completeSetAside(profileId);
     const members = await readHash(store, keys.members(profileId));
@@ -116,7 +116,7 @@ export class Eraser {
     const id = randomBytes(6).toString('base64url');
     const work = eraseWork(profileId, id);
     await pending.begin(profileId, work);
-    const fields = itemIndex === undefined ? [] : [...(await readHash(store, keys.items(profileId))).keys()];
+    const fields = itemIndexes.length === 0 ? [] : [...(await readHash(store, keys.items(profileId))).keys()];
     const touched = [...keys.allOf(profileId), keys.erasedAt(profileId)];
     const reply = await store.change(ERASE, touched, [
       member,
@@ -129,7 +129,7 @@ export class Eraser {
       await pending.end(profileId, work);
       return undefined;
     }
-    if (reply === 1) await itemIndex?.remove(fields, profileId);
+    if (reply === 1) for (const index of itemIndexes) await index.remove(fields, profileId);
     await this.completeSetAside(profileId);
     if (reply === 0) await pending.end(profileId, work); // nothing was set aside if the required member was missing
     if (reply === 1) onErased?.();

@@ -1,6 +1,12 @@
-// An extra's index from items to profiles that may have them.
+// An extra's index from items to profiles that may have them. Any number of extras have one.
+
+import type { Identity } from '../identity-rules.js';
 
 export interface ItemIndex {
+  /** Its keys are `{<tag>:<digest of a field>}`. */
+  readonly tag: string;
+  /** What the index needs to know with an item: it follows the time on the item's second line. Begins with a space. */
+  noteOf(identity: Identity): string;
   /** Call before the item is written. */
   add(field: string, profileId: string): Promise<void>;
   addAll(fields: readonly string[], profileId: string): Promise<void>;

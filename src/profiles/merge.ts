@@ -45,7 +45,7 @@ export interface MergerParts {
   readonly pending: Pending;
   readonly append: AppendMerge;
   readonly limits: Limits;
-  readonly itemIndex?: ItemIndex | undefined;
+  readonly itemIndexes: readonly ItemIndex[];
   readonly onLeftOut?: ((kind: 'product' | 'item', fields: number) => void) | undefined;
   /** Unlinks a session whose customer was erased. */
   readonly release: (session: string, link: LinkRef) => Promise<void>;
@@ -110,8 +110,8 @@ export class Merger {
 
   /** Removes what the customer had or was getting from the session. */
   async unlink(session: string, link: LinkRef): Promise<void> {
-    const { store, pending, itemIndex } = this.parts;
-    if (itemIndex !== undefined) {
+    const { store, pending, itemIndexes } = this.parts;
+    if (itemIndexes.length > 0) {
       const frozen = await freeze(store, session, link, false);
       if (frozen !== undefined) await this.#forgetItems(session, frozen);
     }
@@ -145,13 +145,13 @@ export class Merger {
   }
 
   async #apply(session: string, link: LinkRef, frozen: Frozen, room?: Room): Promise<Outcome> {
-    const { store, append, itemIndex } = this.parts;
+    const { store, append, itemIndexes } = this.parts;
     const { customer } = link;
     let isNew = false;
     for (let position = ''; position !== MERGED; ) {
       const page = pageAfter(frozen, position);
       // An index entry must precede its item.
-      await itemIndex?.addAll(namesOf(page.items), customer);
+      for (const index of itemIndexes) await index.addAll(namesOf(page.items), customer);
       const reply = await this.#applyPage(session, link, page, room);
       if (reply === null) return 'memberless';
       [position, isNew] = [reply.merged, reply.isNew];
@@ -195,7 +195,7 @@ export class Merger {
 
   async #forgetItems(session: string, { entries }: Frozen): Promise<void> {
     const items = entries.filter(({ kind }) => kind === 'item').map(({ pair }) => pair);
-    await this.parts.itemIndex?.remove(namesOf(items), session);
+    for (const index of this.parts.itemIndexes) await index.remove(namesOf(items), session);
   }
 }
 

@@ -34,11 +34,11 @@ export interface ProfileSpec {
   readonly appendMerge: AppendMerge;
   readonly limits: Limits;
   readonly stats?: ProfileStats;
-  readonly itemIndex?: ItemIndex | undefined;
+  readonly itemIndexes?: readonly ItemIndex[];
 }
 
 export function openProfiles(spec: ProfileSpec) {
-  const { store, askLink, appendMerge, limits, stats = {}, itemIndex } = spec;
+  const { store, askLink, appendMerge, limits, stats = {}, itemIndexes = [] } = spec;
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
   const pending = new Pending(store);
@@ -49,7 +49,7 @@ export function openProfiles(spec: ProfileSpec) {
     pending,
     append: appendMerge,
     limits,
-    itemIndex,
+    itemIndexes,
     onLeftOut: stats.mergeLeftOut,
     release: (session, link) => eraser.release(session, link),
   });
@@ -62,7 +62,7 @@ export function openProfiles(spec: ProfileSpec) {
     merger,
     emails,
     pending,
-    itemIndex,
+    itemIndexes,
     onErased: stats.erased,
   });
   const visitors = new Visitors(locator, login);

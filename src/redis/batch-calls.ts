@@ -33,6 +33,19 @@ export interface BatchFormat<Op, Answer> {
 
 export type AnswerOf<Answer> = Answer | Error | typeof LUA.NOT_HERE;
 
+/** @param reply `{i, answer, ...}` of the operations that have an answer */
+export function listedAnswers<Answer>(
+  ops: number,
+  reply: unknown,
+  answerOf: (answer: string | number) => AnswerOf<Answer>,
+): (AnswerOf<Answer> | undefined)[] {
+  const answers = new Array<AnswerOf<Answer> | undefined>(ops).fill(undefined);
+  const list = reply as (string | number)[];
+  for (let i = 0; i < list.length; i += 2)
+    answers[(list[i] as number) - 1] = answerOf(list[i + 1] as string | number);
+  return answers;
+}
+
 export type Kind = 'tag' | 'node';
 
 export interface BatchCallsOptions {

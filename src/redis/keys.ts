@@ -1,4 +1,4 @@
-// Spells all keys. Keys that a script uses together share a hash tag.
+// Spells the core's keys; an extra spells its own in its keys.ts. Keys that a script uses together share a hash tag.
 //
 // A profile id is `<bucket>.<hash>`. The bucket is the hash tag, and appears once: there are millions of `v` keys.
 
@@ -38,6 +38,8 @@ export function createKeys(prefix: string) {
   });
   const ofProfiles = [...PROFILE_KINDS, 'j', 'x'].map(ofProfile);
   return {
+    /** Begins every key. */
+    prefix: `${prefix}:`,
     /** hash: salt, schema version, TTL of guests in seconds, names of node markers */
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
@@ -75,33 +77,14 @@ export function createKeys(prefix: string) {
     share: (code: string) => `${prefix}:{share:${code}}`,
     /** sorted set: profiles of an e-mail address -> last time, milliseconds */
     email: (digest: string) => `${prefix}:{email:${digest}}`,
-    /** hash: profiles that may have saved a variant -> when they were added, milliseconds since 1970 */
-    subscribers: (digest: string) => `${prefix}:{wish:${digest}}`,
     /** string: see lua/includes/senderChannel.lua */
     senderChannel: (tag: string, id: string) => `${prefix}:{${tag}}:channel:${id}`,
     /** hash: profiles and identities -> rows up to this time are erased, see lua/profiles/queueErasures.lua */
     erasures: `${prefix}:erasures`,
-    /** hash: `#` -> last number; number -> request, JSON */
-    compliance: `${prefix}:{compliance}:open`,
-    /** sorted set: digests of compliance webhooks' ids -> expiry, seconds since 1970 */
-    complianceTaken: `${prefix}:{compliance}:taken`,
-    /** string: the process with the lease */
-    complianceOwner: `${prefix}:{compliance}:owner`,
     /** string: expires when the next sweep is due */
     sweep: `${prefix}:{sweep}`,
-    /** hash: see lua/extras/alerts/journalProduct.lua */
-    products: `${prefix}:{products}:open`,
-    /** sorted set: products -> last version, milliseconds since 1970 */
-    productVersions: `${prefix}:{products}:versions`,
     nodeMarker: ofStream('marker'),
     ...streamKeys('events'),
     visits: streamKeys('visits'),
-    /** hash: id -> receiver, JSON */
-    receivers: `${prefix}:receivers`,
-    /** `queue`: stream; `due`: see lua/extras/receivers/addDeliveries.lua; `state`: hash of pending bytes, stats */
-    deliveries: (receiver: string) => {
-      const keyOf = (kind: string) => `${prefix}:{receiver:${receiver}}:${kind}`;
-      return { queue: keyOf('queue'), due: keyOf('due'), state: keyOf('state') };
-    },
   };
 }

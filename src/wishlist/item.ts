@@ -1,12 +1,9 @@
 // An item of a wishlist, stored in a hash field named by product and variant, as three lines:
 //
-//   <itemId> <addedAt>     the creation line, which updates keep; ends in ` import` for an imported item
-//   <updatedAt>
+//   <itemId> <addedAt>     the creation line, which updates keep; an extra may mark it by a third word: if the item is
+//                          removed, the profile gets the fact `gone:<field>`
+//   <updatedAt>            with notes of extras, each after a space
 //   <content, JSON>
-//
-// With PRODUCT_ALERTS, the second line continues with ids for deliveries, ` ["<customer>","<session>"]`, and after a
-// change of price or stock with the reported state, ` <price> <0, or 1 if in stock> <version of the product>`. If the
-// item is added again, that state is removed, and alerts compare with the item's new price and stock.
 
 import { type ListedItem, NO_FIELDS } from '../item-fields.js';
 
@@ -27,10 +24,10 @@ export function newItem(
   itemId: string,
   json: string,
   at: number,
-  names = '',
+  notes = '',
 ): readonly [creationLine: string, others: string] {
   const now = isoOf(at);
-  return [`${itemId} ${now}`, `${now}${names}\n${json}`];
+  return [`${itemId} ${now}`, `${now}${notes}\n${json}`];
 }
 
 let time = -1;

@@ -1,8 +1,8 @@
 // The items of a wishlist, one per product and variant. Methods return a redirect if Changes.make does.
 
-import { eventIdOfName, newEventId, newOrderedId } from '../events/event-id.js';
-import { beginEvent, encodeEvent } from '../events/row.js';
-import { type Identity, namesIn } from '../identity-rules.js';
+import { newEventId, newOrderedId } from '../events/event-id.js';
+import { beginEvent } from '../events/row.js';
+import type { Identity } from '../identity-rules.js';
 import { type ItemContent, type ItemPayload, payloadFields, type RemovalEvent } from '../item-fields.js';
 import type { ItemIndex } from '../profiles/item-index.js';
 import type { Location } from '../redis/location.js';
@@ -23,12 +23,6 @@ export interface Added {
   readonly itemId: string;
 }
 
-export type ImportOutcome = 'new' | 'there' | 'again' | 'gone';
-
-export interface Imported {
-  readonly outcome: ImportOutcome;
-}
-
 export interface Removed {
   readonly removed: boolean;
 }
@@ -36,14 +30,6 @@ export interface Removed {
 export interface AddOptions {
   readonly operation?: KeyedOperation | undefined;
   readonly isFromBrowser?: boolean;
-}
-
-export interface ImportedItem {
-  readonly content: ItemContent;
-  readonly at: number;
-  readonly isStockKnown: boolean;
-  /** Set in a dry run: the number of items that the import would have added to this list so far. */
-  readonly tried?: number;
 }
 
 export interface ItemRemoval {
@@ -56,7 +42,7 @@ export class Items {
   constructor(
     private readonly store: Store,
     private readonly changes: Changes,
-    private readonly itemIndex?: ItemIndex,
+    private readonly itemIndexes: readonly ItemIndex[],
   ) {}
 
   add(
@@ -69,7 +55,7 @@ export class Items {
     const { productId, variantId } = content;
     const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
-    const [creationLine, others] = newItem(itemId, JSON.stringify(content), at, this.#namesOf(identity));
+    const [creationLine, others] = newItem(itemId, JSON.stringify(content), at, this.#notesOf(identity));
     const payload = addPayload(content);
     const who = { profileId, identity, isFromBrowser };
     const event = prepareEvent({ type: 'add', origin: 'item', ...who, payload }, at);
@@ -81,35 +67,7 @@ export class Items {
           if (typeof made === 'string') return made;
           return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
         });
-    return this.itemIndex === undefined ? make() : this.itemIndex.add(field, profileId).then(make);
-  }
-
-  /** An existing item keeps its fields and gets the earlier time. @throws like Changes.make */
-  async import(
-    location: Location,
-    identity: Identity,
-    { content, at, isStockKnown, tried }: ImportedItem,
-  ): Promise<Imported | string> {
-    const { profileId } = location;
-    const field = itemField(content.productId, content.variantId);
-    const name = `${namesIn(identity)[0]} ${field}`;
-    const itemId = eventIdOfName(at, `item ${name}`);
-    const addedAt = new Date(at).toISOString();
-    const [, others] = newItem('', JSON.stringify(content), Date.now(), this.#namesOf(identity));
-    const { inventoryAvailable, ...known } = addPayload(content);
-    const payload = isStockKnown ? { ...known, inventoryAvailable } : known;
-    const id = eventIdOfName(at, `import ${name}`);
-    const event = { type: 'add', origin: 'import', profileId, identity, payload, id, at } as const;
-    if (tried === undefined) await this.itemIndex?.add(field, profileId);
-    const made = await this.changes.make(location, {
-      kind: 'import',
-      field,
-      creationLine: `${itemId} ${addedAt} import`,
-      others,
-      event: { type: 'add', line: encodeEvent({ ...event, isFromServer: true }) },
-      tried,
-    });
-    return typeof made === 'string' ? made : { outcome: made.value as ImportOutcome };
+    return this.itemIndexes.length === 0 ? make() : this.#index(field, profileId).then(make);
   }
 
   async remove(
@@ -131,12 +89,17 @@ export class Items {
       operation,
     );
     if (typeof made === 'string') return made;
-    if (made.value === '1') await this.itemIndex?.forget([field], location.profileId);
+    if (made.value === '1')
+      for (const index of this.itemIndexes) await index.forget([field], location.profileId);
     return { removed: made.value === '1' };
   }
 
-  #namesOf({ customerId, sessionId }: Identity): string {
-    return this.itemIndex === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
+  async #index(field: string, profileId: string): Promise<void> {
+    for (const index of this.itemIndexes) await index.add(field, profileId);
+  }
+
+  #notesOf(identity: Identity): string {
+    return this.itemIndexes.map((index) => index.noteOf(identity)).join('');
   }
 
   page(location: Location, wanted: number): Promise<ItemPage | string> {
@@ -156,7 +119,7 @@ export class Items {
   }
 }
 
-function addPayload({
+export function addPayload({
   productId,
   variantId,
   source,

@@ -23,15 +23,21 @@ export interface WishlistSpec {
   readonly presentOf: (profileId: string) => Promise<string>;
   /** Contains `{code}`. */
   readonly shareUrl: string;
-  readonly itemIndex?: ItemIndex | undefined;
+  readonly itemIndexes?: readonly ItemIndex[];
 }
 
-export function openWishlist({ store, batch, presentOf, shareUrl, itemIndex }: WishlistSpec): WishlistParts {
+export function openWishlist({
+  store,
+  batch,
+  presentOf,
+  shareUrl,
+  itemIndexes = [],
+}: WishlistSpec): WishlistParts {
   const changes = new Changes(batch);
   return {
-    items: new Items(store, changes, itemIndex),
+    items: new Items(store, changes, itemIndexes),
     shares: new Shares(store, changes, shareUrl, presentOf),
-    purchases: new Purchases(store, changes, itemIndex),
+    purchases: new Purchases(store, changes, itemIndexes),
     settings: new SettingsStore(store),
   };
 }

@@ -39,7 +39,7 @@ export class Purchases {
   constructor(
     private readonly store: Store,
     private readonly changes: Changes,
-    private readonly itemIndex?: ItemIndex,
+    private readonly itemIndexes: readonly ItemIndex[],
   ) {}
 
   /** @param boughtAt milliseconds since 1970; later items stay, because an old order may arrive today */
@@ -75,11 +75,9 @@ export class Purchases {
       });
       await change(async (location) => {
         const made = await this.changes.make(location, { kind: 'remove', items: leaving });
-        if (typeof made !== 'string')
-          await this.itemIndex?.forget(
-            leaving.map(({ field }) => field),
-            location.profileId,
-          );
+        if (typeof made === 'string') return made;
+        const fields = leaving.map(({ field }) => field);
+        for (const index of this.itemIndexes) await index.forget(fields, location.profileId);
         return made;
       });
     }

@@ -28,6 +28,7 @@ export function normaliseCode(code: string): string {
 }
 
 export class Shares {
+  readonly tag = 'share';
   constructor(
     private readonly store: Store,
     private readonly changes: Changes,
@@ -94,8 +95,8 @@ export class Shares {
    * Removes a code that no profile has. A code younger than `graceMs` stays, because it may not be assigned yet.
    * @returns true if it was removed
    */
-  async forgetGone(code: string, graceMs: number): Promise<boolean> {
-    return (await this.#lookUp(code, graceMs)).isGone;
+  async sweep(code: string, graceMs: number): Promise<number> {
+    return (await this.#lookUp(code, graceMs)).isGone ? 1 : 0;
   }
 
   async #lookUp(

@@ -1,15 +1,12 @@
-// Removes share codes and index entries (addresses, wishlists) that lead to expired guests. They are in other slots, so
+// Removes share codes and index entries (addresses, items) that lead to expired guests. They are in other slots, so
 // they can't expire with the guest's keys.
 //
 // One process at a time SCANs all keys; an interrupted sweep starts anew.
 
 import { pause } from '../backoff.js';
-import type { Emails } from '../profiles/emails.js';
-import type { ItemIndex } from '../profiles/item-index.js';
 import { mastersOf } from '../redis/client.js';
 import type { Store } from '../redis/store.js';
 import { repeat } from '../repeat.js';
-import type { Shares } from './shares.js';
 
 /** An entry is swept within a day (docs/privacy.md), even if one sweep skips it because of GRACE_MS. */
 const EVERY_MS = 6 * 60 * 60 * 1_000;
@@ -18,16 +15,19 @@ const PAGE = 200;
 const PAUSE_MS = 20;
 /** Newer entries stay: an entry is written before its profile's data. */
 const GRACE_MS = 60 * 60 * 1_000;
-const SWEPT = /^\{(share|email|wish):([^}]+)\}$/;
+const TAGGED = /^\{([a-z]+):([^}]+)\}$/;
 
-export type Swept = 'share' | 'email' | 'wish';
+/** One kind of keys, `{<tag>:<name>}`. */
+export interface Sweepable {
+  readonly tag: string;
+  /** @returns the number of removed entries */
+  sweep(name: string, graceMs: number): Promise<number>;
+}
 
 export interface SweeperParts {
   readonly store: Store;
-  readonly shares: Shares;
-  readonly emails: Emails;
-  readonly itemIndex: ItemIndex | undefined;
-  readonly onSwept: (kind: Swept, entries: number) => void;
+  readonly kinds: readonly Sweepable[];
+  readonly onSwept: (tag: string, entries: number) => void;
   readonly onFailed: (error: Error) => void;
   readonly everyMs?: number | undefined;
   readonly graceMs?: number | undefined;
@@ -47,32 +47,29 @@ export function watchSweeps(parts: SweeperParts): () => Promise<void> {
 }
 
 async function sweep(parts: SweeperParts, signal: AbortSignal): Promise<void> {
-  const { store, onFailed } = parts;
-  const [prefix = ''] = store.keys.nodeMarker(0).split('{');
+  const { store, kinds, onFailed, onSwept, graceMs = GRACE_MS } = parts;
+  const { prefix } = store.keys;
+  const byTag = new Map(kinds.map((kind) => [kind.tag, kind]));
+  const initials = kinds.map(({ tag }) => tag.charAt(0)).join('');
+  const sweepKey = async (key: string) => {
+    const [, tag = '', name = ''] = TAGGED.exec(key) ?? [];
+    const removed = (await byTag.get(tag)?.sweep(name, graceMs)) ?? 0;
+    if (removed > 0) onSwept(tag, removed);
+  };
   const nodes = await store.call(async (client) => mastersOf(client));
   for (const node of nodes) {
     let cursor = '0';
     do {
       const from = cursor;
       const [after, found] = await store.call(() =>
-        node.scan(from, 'MATCH', `${prefix}{[sew]*`, 'COUNT', PAGE),
+        node.scan(from, 'MATCH', `${prefix}{[${initials}]*`, 'COUNT', PAGE),
       );
       cursor = after;
       for (const key of found) {
-        const [, kind, name] = SWEPT.exec(key.slice(prefix.length)) ?? [];
-        if (kind !== undefined) await sweepKey(parts, kind as Swept, name as string).catch(onFailed);
+        await sweepKey(key.slice(prefix.length)).catch(onFailed);
         if (signal.aborted) return;
       }
       await pause(PAUSE_MS, signal);
     } while (cursor !== '0' && !signal.aborted);
   }
-}
-
-async function sweepKey(parts: SweeperParts, kind: Swept, name: string): Promise<void> {
-  const { shares, emails, itemIndex, onSwept, graceMs = GRACE_MS } = parts;
-  let removed = 0;
-  if (kind === 'share') removed = (await shares.forgetGone(name, graceMs)) ? 1 : 0;
-  else if (kind === 'email') removed = await emails.sweep(name);
-  else removed = (await itemIndex?.sweep(name, graceMs)) ?? 0;
-  if (removed > 0) onSwept(kind, removed);
 }

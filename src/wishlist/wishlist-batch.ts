@@ -3,7 +3,7 @@
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { overloaded, ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
-import type { Batched, BatchFormat } from '../redis/batch-calls.js';
+import { type Batched, type BatchFormat, listedAnswers } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
 import { bucketOf } from '../redis/keys.js';
 import type { Location } from '../redis/location.js';
@@ -30,16 +30,6 @@ interface Addition extends Recorded {
   readonly event: PendingEvent;
 }
 
-interface Import extends Recorded {
-  readonly kind: 'import';
-  readonly field: string;
-  readonly creationLine: string;
-  readonly others: string;
-  readonly event: PendingEvent;
-  /** See ImportedItem in items.ts. */
-  readonly tried?: number | undefined;
-}
-
 export interface Removal extends Recorded {
   readonly kind: 'remove';
   readonly items: readonly {
@@ -58,17 +48,7 @@ interface Sharing extends Recorded {
   readonly event?: PendingEvent;
 }
 
-/** Stores a product's reported state in an item, perhaps with an alert. */
-export interface Notification extends Recorded {
-  readonly kind: 'notify';
-  readonly field: string;
-  /** The item as it was read, for the compare-and-set. */
-  readonly item: string;
-  readonly secondLine: string;
-  readonly event?: PendingEvent | undefined;
-}
-
-export type Change = Addition | Import | Removal | Sharing | Notification;
+export type Change = Addition | Removal | Sharing;
 
 /** Undefined if done as usual; else a code of LUA, perhaps with a value. See lua/wishlist/changeItems.lua. */
 export type WishlistAnswer = string | undefined;
@@ -133,7 +113,7 @@ function wishlistFormat(
         lines += once === undefined ? '\n' : `${keys.operation(profileId, once.recordId)}\n${once.seconds}\n`;
         lines += linesOf(change);
         if (change.kind !== 'remove') events += change.event?.line ?? '';
-        if (change.kind === 'add' || change.kind === 'import') contents.push(change.others);
+        if (change.kind === 'add') contents.push(change.others);
       }
       call.arg(keys.events(stream));
       call.arg(keys.eventsState(stream));
@@ -147,12 +127,9 @@ function wishlistFormat(
       for (const content of contents) call.arg(content);
     },
     decode(entries, reply) {
-      const answers = new Array<WishlistAnswer | Error>(entries.length).fill(undefined);
-      const list = reply as (number | WishlistAnswer)[];
-      for (let i = 0; i < list.length; i += 2) {
-        const answer = list[i + 1];
-        answers[(list[i] as number) - 1] = typeof answer === 'number' ? errorOf(answer) : answer;
-      }
+      const answers = listedAnswers<WishlistAnswer>(entries.length, reply, (answer) =>
+        typeof answer === 'number' ? errorOf(answer) : answer,
+      );
       if (onRecorded !== undefined)
         for (const [i, { change }] of entries.entries()) reportEvents(change, answers[i], onRecorded);
       return answers;
@@ -171,18 +148,14 @@ function reportEvents(change: Change, answer: WishlistAnswer | Error, onRecorded
   if (first !== undefined && removed > 0) onRecorded(first.event.type, removed);
 }
 
-const LETTERS = { add: 'a', import: 'm', remove: 'r', share: 'c', notify: 't' } as const;
+const LETTERS = { add: 'a', remove: 'r', share: 'c' } as const;
 
 function linesOf(change: Change): string {
   switch (change.kind) {
     case 'add':
       return `${change.field}\n${change.creationLine}\n`;
-    case 'import':
-      return `${change.field}\n${change.creationLine}\n${change.tried ?? ''}\n`;
     case 'share':
       return `${change.code ?? ''}\n${change.isNew ? 1 : ''}\n`;
-    case 'notify':
-      return `${change.field}\n${change.item}\n${change.secondLine}\n${change.event === undefined ? '' : 1}\n`;
     case 'remove': {
       let lines = `${change.items.length}\n`;
       // Only a line of encodeEvent ends with a newline. The script completes the others, which name payload fields.
@@ -194,12 +167,11 @@ function linesOf(change: Change): string {
 }
 
 function sizeOf({ change }: WishlistEntry): number {
-  if (change.kind === 'add' || change.kind === 'import')
+  if (change.kind === 'add')
     return change.creationLine.length + change.others.length + change.event.line.length;
-  if (change.kind === 'notify') return change.item.length + (change.event?.line.length ?? 0);
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 
-function errorOf(code: number): ServiceError {
+export function errorOf(code: number): ServiceError {
   return code === LUA.TOO_MANY ? new ServiceError('too_many_items') : overloaded('stream');
 }

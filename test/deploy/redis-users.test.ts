@@ -193,7 +193,7 @@ eachRedis(t, async (t, redis) => {
     const keys = createKeys('wm');
     const eraser = new RowEraser({
       ...{ redis: connection, keys, clickhouse: connectToClickHouse(t, clickhouse.url, 'wishmeter') },
-      ...{ eraseDeliveries: openHandOver(connection, keys, 1e9, LOG).erase, inFlightMs: 0, lateMs: 0 },
+      ...{ eraseInExtras: openHandOver(connection, keys, 1e9, LOG).erase, inFlightMs: 0, lateMs: 0 },
     });
     await until('erasures reach ClickHouse', async () => {
       await eraser.run();

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
+import { receiverKeys } from '../../src/extras/receivers/keys.js';
 import { RowEraser } from '../../src/flush/row-eraser.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { openDeliveries, startTool } from '../extras/receivers/fixtures.js';
@@ -55,7 +56,7 @@ for (const { step, stored, waiting } of KILLS)
       t.equal((await pipeline.counts()).stored, stored);
       t.equal((await pendingOf(redis, pipeline.keys, 0)).events, waiting);
       const isHandedOver = step === 'handedOver' || step === 'acknowledged';
-      t.equal(await redis.xlen(pipeline.keys.deliveries(id).queue), isHandedOver ? 200 : 0);
+      t.equal(await redis.xlen(receiverKeys(pipeline.keys).deliveries(id).queue), isHandedOver ? 200 : 0);
 
       await append(pipeline, 50);
       const flusher = pipeline.flusher({ abandonedMs: 200, handOver: deliveries.handOver.handOver });

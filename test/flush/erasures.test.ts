@@ -193,10 +193,10 @@ t.test('an erasure that is queued again while it runs is done again', async (t) 
   // Redis's clock may differ by milliseconds.
   t.match(await until(), /^5000 5\d{3}$/, 'a late step of an earlier erasure sets neither time back');
   let runs = 0;
-  const eraseDeliveries = async () => {
+  const eraseInExtras = async () => {
     if (++runs === 2) await erase(pipeline, GONE, 7_000);
   };
-  const eraser = eraserOf(pipeline, { eraseDeliveries });
+  const eraser = eraserOf(pipeline, { eraseInExtras });
   for (let i = 0; i < 3; i++) await eraser.run();
   t.match(await until(), /^7000 /);
   t.same(await eraser.run(), [GONE]);

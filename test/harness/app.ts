@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import type { Extra, Timing } from '../../src/app/extra.js';
 import { serve } from '../../src/app/serve.js';
-import { readConfig } from '../../src/config.js';
+import { type Config, readConfig } from '../../src/config.js';
 import { EXTRAS } from '../../src/extras/extras.js';
 import { type Answer, ask, type Headers } from './client.js';
 import { Dialer } from './dialer.js';
@@ -54,7 +54,7 @@ export interface AppSettings {
    */
   readonly timeoutMs?: number;
   readonly timing?: Timing;
-  readonly extras?: readonly Extra[];
+  readonly extras?: readonly Extra<Config>[];
   /** Gets each line that is logged as an error; without it such a line fails the test. */
   readonly onError?: (line: string) => void;
   /** Gets each other line of the log, parsed. */

@@ -28,9 +28,10 @@ export async function openParts<Index extends ItemIndex>(
   const recordings = store.batcher(recordingFormat(store, highWater));
   const wishlists = new WishlistBatch(store, { highWater });
   const itemIndex = indexOf(store);
+  const itemIndexes = itemIndex === undefined ? [] : [itemIndex];
   const limits = { products: maxProducts, items: 0, itemBytes: 0, ...given };
   const identity = openProfiles({
-    ...{ store, limits, itemIndex, stats },
+    ...{ store, limits, itemIndexes, stats },
     askLink: linkReader(visits),
     appendMerge: mergeAppender(appends),
   });
@@ -41,7 +42,7 @@ export async function openParts<Index extends ItemIndex>(
     ...identity,
     counter: new VisitCounter(store, identity.visitors, visits, maxProducts),
     recorder: new EventRecorder(identity.visitors, recordings),
-    ...openWishlist({ store, batch: wishlists, presentOf, itemIndex, shareUrl }),
+    ...openWishlist({ store, batch: wishlists, presentOf, itemIndexes, shareUrl }),
     async close(): Promise<void> {
       for (const batcher of [visits, appends, recordings, wishlists]) await batcher.close();
       store.close();

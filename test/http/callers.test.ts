@@ -2,6 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import t from 'tap';
+import { complianceKeys } from '../../src/extras/privacy/keys.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { BROWSER, proxied, SECRET, SHOPPERS, signed } from '../harness/app-proxy.js';
@@ -105,7 +106,9 @@ t.test('callers', async (t) => {
   const unknown = { customerId: '1174', sessionId: 'other', code: 'A'.repeat(16) };
 
   // A process reads these keys on its own: node markers, pending work, open requests of the shop.
-  const { meta, pending, compliance } = createKeys(app.prefix);
+  const keys = createKeys(app.prefix);
+  const { meta, pending } = keys;
+  const { compliance } = complianceKeys(keys);
   const own = keyPattern(meta, pending(0), compliance);
   const watch = async () => {
     const asked: string[] = [];

@@ -4,11 +4,14 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { readConfig } from '../../src/config.js';
 import type { ComplianceRequest } from '../../src/extras/privacy/compliance.js';
+import { privacy, privacyWith } from '../../src/extras/privacy/extra.js';
+import { complianceKeys } from '../../src/extras/privacy/keys.js';
 import { openRights } from '../../src/extras/privacy/rights.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { runHere } from '../cli/in-process.js';
 import { eachRedis, KEY, SHOP_DOMAIN, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import type { Headers } from '../harness/client.js';
+import { extrasWith } from '../harness/extras.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { startServer } from '../wishlist/fixtures.js';
@@ -40,7 +43,7 @@ eachRedis(t, async (t, redis) => {
   const open = async (t: Test, prefix?: string) => {
     const warned: string[] = [];
     const onLog = (line: object) => warned.push(JSON.stringify(line));
-    const settings = { env, timing: { compliancePollMs: 50 }, onLog };
+    const settings = { env, extras: extrasWith(privacyWith({ pollMs: 50 }), privacy), onLog };
     const app = await startApp(t, redis, prefix === undefined ? settings : { ...settings, prefix });
     const config = readConfig({ ...env, REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix });
     const { compliance, close } = await openRights(config, pino({ level: 'silent' }), redis.urls, '');
@@ -211,7 +214,7 @@ eachRedis(t, async (t, redis) => {
         ['customers/data_request 7101', 'customers/data_request 7102'],
       );
       t.equal((await requests('customers/redact')).length, 2);
-      const { complianceTaken } = createKeys(app.prefix);
+      const { complianceTaken } = complianceKeys(createKeys(app.prefix));
       const taken = await connectTo(t, redis.urls[0] as string).zrange(
         complianceTaken,
         '0',
@@ -274,11 +277,11 @@ t.test('a request that fails or cannot be read stays open, and the others are do
   const logged: string[] = [];
   const app = await startApp(t, redis, {
     env: { SHOPIFY_SECRET: SECRET },
-    timing: { compliancePollMs: 20 },
+    extras: extrasWith(privacyWith({ pollMs: 20 }), privacy),
     onError: (line) => logged.push(line),
   });
   const keys = createKeys(app.prefix);
-  await client.hset(keys.compliance, { '1': 'no JSON', '#': '1' });
+  await client.hset(complianceKeys(keys).compliance, { '1': 'no JSON', '#': '1' });
   const redact = (id: number) => deliver(app, 'customers/redact', customer(id, null));
   const ids = [1, 2, 3];
   const made = await Promise.all(ids.map((id) => app.shop.visit({ customerId: String(id) })));
@@ -295,7 +298,7 @@ t.test('a request that fails or cannot be read stays open, and the others are do
   t.match(logged.join(), /The open request 1 can't be read/);
   await client.del(keys.members(broken));
   await until('and is erased in the end', async () => (await client.exists(keys.counts(broken))) === 0);
-  t.equal(await client.hget(keys.compliance, '1'), 'no JSON');
+  t.equal(await client.hget(complianceKeys(keys).compliance, '1'), 'no JSON');
 });
 
 t.test('an erasure by e-mail address that fails for one visitor still erases the others', async (t) => {

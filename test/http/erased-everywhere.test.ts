@@ -12,6 +12,7 @@ import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { readConfig } from '../../src/config.js';
 import { FLUSH_EXTRAS } from '../../src/extras/flush-extras.js';
 import { openHandOver } from '../../src/extras/receivers/hand-over.js';
+import { receiverKeys } from '../../src/extras/receivers/keys.js';
 import { RowEraser } from '../../src/flush/row-eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
@@ -428,15 +429,15 @@ t.test('erasures through ClickHouse', async (t) => {
       flusher = await startFlush();
       await stored();
       await flusher.close();
-      const { erase: eraseDeliveries } = openHandOver(connection, keys, 1_000_000, log);
+      const { erase: eraseInExtras } = openHandOver(connection, keys, 1_000_000, log);
       const spec = { redis: connection, keys, clickhouse: client, inFlightMs: 0, lateMs: 0 };
-      const eraser = new RowEraser({ ...spec, eraseDeliveries });
+      const eraser = new RowEraser({ ...spec, eraseInExtras });
       await until('nothing is left to erase', async () => {
         await eraser.run();
         return (await app.figure('pending_erasures')) === 0;
       });
       const own = [customers[kept].customerId, before[kept].profileId];
-      const waiting = await connection.xrange(keys.deliveries(receiver).queue, '-', '+');
+      const waiting = await connection.xrange(receiverKeys(keys).deliveries(receiver).queue, '-', '+');
       const letters = await connection.xrange(keys.eventsDead(0), '-', '+');
       const held = { deliveries: JSON.stringify(waiting), 'dead letters': JSON.stringify(letters) };
       for (const [where, text] of Object.entries(held)) {

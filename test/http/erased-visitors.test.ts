@@ -2,8 +2,10 @@
 
 import t from 'tap';
 import { Compliance, type OpenRequest } from '../../src/extras/privacy/compliance.js';
+import { privacy, privacyWith } from '../../src/extras/privacy/extra.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { LOGGED_OUT, postProxied, SECRET } from '../harness/app-proxy.js';
+import { extrasWith } from '../harness/extras.js';
 import { connectToEach } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 import { openStore } from '../harness/store.js';
@@ -29,9 +31,9 @@ const NAMING_A_SESSION = Object.entries({
 
 eachRedis(t, async (t, redis) => {
   const env = { SHOPIFY_SECRET: SECRET };
-  const timing = { compliancePollMs: 50 };
-  const app = await startApp(t, redis, { env, timing });
-  const other = await startApp(t, redis, { env, timing, prefix: app.prefix });
+  const extras = extrasWith(privacyWith({ pollMs: 50 }), privacy);
+  const app = await startApp(t, redis, { env, extras });
+  const other = await startApp(t, redis, { env, extras, prefix: app.prefix });
   const { add, count, erase, exported, login, share, visit } = app.shop;
   const asked = (ids: Ids) => app.get(withQuery('/profile', ids), TRUSTED);
   const erasing = (identity: Ids) => app.del('/profile', { identity }, TRUSTED);

@@ -394,7 +394,7 @@ eachRedis(t, async (t, redis) => {
       const store = await openStore(t, redis, { keyPrefix: app.prefix });
       const order = shopifyOrder({ customer: 1, session: 'of-a-shop' }, [LINE]);
       await deliver(app, order);
-      await eraseShop(store, new Pending(store));
+      await eraseShop(store, new Pending(store), []);
       t.match((await deliver(app, order)).json, { recorded: 0, reason: 'erased' });
       t.match((await deliver(app, { ...order, id: order.id + 1 })).json, { recorded: 1 });
     },

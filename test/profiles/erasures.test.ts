@@ -5,10 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { untilOf } from '../../src/clickhouse/erased-rows.js';
+import { SUBSCRIBERS_TAG } from '../../src/extras/alerts/keys.js';
 import { Compliance, type ComplianceRequest } from '../../src/extras/privacy/compliance.js';
 import { ComplianceWorker } from '../../src/extras/privacy/compliance-worker.js';
 import { eraseShop } from '../../src/extras/privacy/erase-shop.js';
 import { Exporter, type ReadRows } from '../../src/extras/privacy/exporter.js';
+import { complianceKeys } from '../../src/extras/privacy/keys.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
 import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
@@ -57,6 +59,7 @@ async function open(t: Test, prefix: string) {
     compliance,
     eraser,
     pending,
+    visitorTags: [SUBSCRIBERS_TAG],
     onError,
     onUnconfirmed: () => {},
   });
@@ -144,7 +147,7 @@ t.test('thousands of data requests are redacted in linear time', async (t) => {
     await take({ ...REDACT, customerId: String(2 * n), email: digestOf(2 * n + 1) });
   }
 
-  const { compliance } = server.store.keys;
+  const { compliance } = complianceKeys(server.store.keys);
   const commands = await asked(t, server, () => worker.run(), compliance);
   const pages = Math.ceil((DATA_REQUESTS + ERASURES) / PAGE);
   const sizes = pagesOf(commands);
@@ -240,7 +243,7 @@ t.test("every step of a shop's erasure is bounded, and no visitor's key is left"
   }
   await filling.exec();
 
-  const commands = await asked(t, server, () => eraseShop(server.store, server.pending));
+  const commands = await asked(t, server, () => eraseShop(server.store, server.pending, [SUBSCRIBERS_TAG]));
   const left = (await allKeys(redis, 'bounded')).filter((key) => /\}:(v|p)/.test(key));
   t.same(left, []);
 
@@ -277,7 +280,7 @@ t.test(
       const resumed = (async () => {
         while (isResumed && !isOver) await server.resume.run();
       })();
-      await eraseShop(server.store, server.pending);
+      await eraseShop(server.store, server.pending, [SUBSCRIBERS_TAG]);
       isOver = true;
       await resumed;
       t.same(await client.hkeys(keys.erasures), [EVERY_PROFILE], prefix);
@@ -295,9 +298,9 @@ t.test('a process that fails to get the lease on requests leaves it to its owner
   const { server, worker, take } = await open(t, 'leased');
   const { keys, client } = server.store;
   await take({ ...DATA, customerId: '7', email: null });
-  await client.set(keys.complianceOwner, 'another');
+  await client.set(complianceKeys(keys).complianceOwner, 'another');
   await t.rejects(worker.run());
-  t.equal(await client.get(keys.complianceOwner), 'another');
+  t.equal(await client.get(complianceKeys(keys).complianceOwner), 'another');
 });
 
 const EMAIL = 'erased@rights.example';
@@ -371,7 +374,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('an export leaves out rows that a queued erasure of the shop covers', async (t) => {
     const { server, other } = await open(t);
-    await eraseShop(other.store, other.pending);
+    await eraseShop(other.store, other.pending, [SUBSCRIBERS_TAG]);
     await visit(server, { sessionId: 's' });
     const queued: boolean[] = [];
     const exporter = exporterOf(server, async (_table, { erased }) => {

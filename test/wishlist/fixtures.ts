@@ -3,6 +3,7 @@
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { Products } from '../../src/extras/alerts/products.js';
+import { stampFormat } from '../../src/extras/alerts/stamps.js';
 import { Subscribers } from '../../src/extras/alerts/subscribers.js';
 import type { Identity } from '../../src/identity-rules.js';
 import type { Limits } from '../../src/profiles/merge.js';
@@ -152,11 +153,13 @@ export async function startServer(
   appends.run = stepOf(appends.run.bind(appends), () => server.onAppend());
   recordings.run = stepOf(recordings.run.bind(recordings));
   wishlists.make = stepOf(wishlists.make.bind(wishlists), () => server.onChange());
+  const stamps = store.batcher(stampFormat(store, highWater));
+  stamps.run = stepOf(stamps.run.bind(stamps), () => server.onChange());
   if (subscribers !== undefined) subscribers.add = stepOf(subscribers.add.bind(subscribers));
   const products =
     subscribers &&
     new Products({
-      ...{ store, wishlists, subscribers, presentOf, shopCurrency: 'EUR' },
+      ...{ store, stamps, subscribers, presentOf, shopCurrency: 'EUR' },
       onSubscriber: (profileId) => server.onSubscriber(profileId),
       record: async () => {},
       onError: (error) => t.fail(error.message),
@@ -191,6 +194,7 @@ export async function startServer(
   };
   t.teardown(async () => {
     await subscribers?.close();
+    await stamps.close();
     await parts.close();
   });
   return server;

@@ -56,7 +56,11 @@ export interface Step {
   readonly type: AlertType | undefined;
 }
 
-/** An item's second line; see src/wishlist/item.ts. */
+/**
+ * An item's second line (src/wishlist/item.ts): its time, then ids for deliveries, ` ["<customer>","<session>"]`, and
+ * after a change of price or stock the reported state, ` <price> <0, or 1 if in stock> <version of the product>`. If the
+ * item is added again, that state is removed, and alerts compare with the item's new price and stock.
+ */
 const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/s;
 
 export function readWish(stored: string): Wish {

@@ -4,11 +4,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import { ServiceError } from '../../errors.js';
-import { isRedirect, ownLocation } from '../../redis/location.js';
+import { isRedirect } from '../../redis/location.js';
 import { LUA } from '../../redis/lua-codes.js';
 import type { Store } from '../../redis/store.js';
 import { prepareEvent } from '../../wishlist/changes.js';
-import type { WishlistBatch } from '../../wishlist/wishlist-batch.js';
 import {
   type AlertType,
   type Offer,
@@ -20,6 +19,7 @@ import {
   variantsByField,
   type Wish,
 } from './alert.js';
+import type { Stamps } from './stamps.js';
 import type { Subscribers } from './subscribers.js';
 
 /** Pause after a page of subscribers, as a multiple of the time that it took, so that visits have priority. */
@@ -35,7 +35,7 @@ export interface Change {
 
 export interface NotifierSpec {
   readonly store: Store;
-  readonly wishlists: WishlistBatch;
+  readonly stamps: Stamps;
   readonly subscribers: Subscribers;
   /** Follows merges. */
   readonly presentOf: (profileId: string) => Promise<string>;
@@ -114,13 +114,12 @@ export class Notifier {
     const now = product.isPublished ? offerOf(wish, variants, this.spec.shopCurrency) : undefined;
     const steps = stepsOf(wish, now, version, since);
     if (steps.length === 0) return true;
-    const { store, wishlists } = this.spec;
+    const { store, stamps } = this.spec;
     const name = await store.call((client) => client.hget(store.keys.profile(profileId), 'name'));
     const customerId = name?.startsWith('c:') ? name.slice(2) : wish.customerId;
     for (const { secondLine, type } of steps) {
-      const event = type && now && eventOf(type, { ...wish, customerId }, now, product);
-      const asked = { kind: 'notify', field, item, secondLine, event } as const;
-      const answer = await wishlists.make(ownLocation(profileId), asked);
+      const alert = type && now && eventOf(type, { ...wish, customerId }, now, product);
+      const answer = await stamps.run({ profileId, field, item, secondLine, alert });
       if (answer === LUA.ITEM_CHANGED || isRedirect(answer)) return false;
       if (type !== undefined) this.spec.onAlert(type);
       item = `${creationLine}\n${secondLine}\n${content}`;

@@ -7,6 +7,7 @@ import { ServiceError } from '../../errors.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
 import type { Product } from './alert.js';
+import { alertKeys } from './keys.js';
 import { type Change, Notifier, type NotifierSpec } from './notifier.js';
 
 const PRODUCT = loadScript<[] | [version: number, since: number]>('extras/alerts/journalProduct');
@@ -32,6 +33,7 @@ export interface ProductsSpec extends NotifierSpec {
 
 export class Products {
   readonly #store: Store;
+  readonly #keys: ReturnType<typeof alertKeys>;
   readonly #spec: ProductsSpec;
   readonly #notifier: Notifier;
   readonly #closing = new AbortController();
@@ -44,6 +46,7 @@ export class Products {
 
   constructor(spec: ProductsSpec) {
     this.#store = spec.store;
+    this.#keys = alertKeys(spec.store.keys);
     this.#spec = spec;
     this.#notifier = new Notifier(spec);
   }
@@ -73,7 +76,7 @@ export class Products {
 
   /** @returns the number of journaled products, and how long this process has seen the oldest one */
   async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
-    const { products } = this.#store.keys;
+    const { products } = this.#keys;
     const count = await this.#store.call((client) => client.hlen(products));
     if (count === 0) return { products: 0, oldestMs: 0 };
     const now = performance.now();
@@ -93,7 +96,7 @@ export class Products {
   }
 
   async look(): Promise<void> {
-    const { products, productVersions } = this.#store.keys;
+    const { products, productVersions } = this.#keys;
     const open = new Map<string, string>();
     let cursor = '0';
     do {
@@ -145,7 +148,7 @@ export class Products {
   }
 
   #run(productId: string, version: number | '', text: string) {
-    const { products, productVersions } = this.#store.keys;
+    const { products, productVersions } = this.#keys;
     return this.#store.change(
       PRODUCT,
       [products, productVersions],
@@ -154,7 +157,7 @@ export class Products {
   }
 
   async #read(productId: string): Promise<Change | undefined> {
-    const { products } = this.#store.keys;
+    const { products } = this.#keys;
     const written = await this.#store.call((client) => client.hget(products, productId));
     if (written === null) return undefined;
     const [head = '', json = ''] = written.split('\n');

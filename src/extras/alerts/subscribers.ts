@@ -4,14 +4,16 @@
 
 import { hash } from 'node:crypto';
 import type { Host } from '../../app/extra.js';
-import type { RightsConfig } from '../../app/settings.js';
+import type { Identity } from '../../identity-rules.js';
 import type { ItemIndex } from '../../profiles/item-index.js';
-import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
+import { type Batched, type BatchFormat, listedAnswers } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { tagOf } from '../../redis/keys.js';
 import type { LUA } from '../../redis/lua-codes.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
+import type { AlertsConfig } from '../settings.js';
+import { alertKeys, SUBSCRIBERS_TAG } from './keys.js';
 
 const REMOVE = loadScript<number>('extras/alerts/removeSubscriber');
 /** Longer than it takes to add an entry and its item. */
@@ -29,18 +31,25 @@ interface Entry extends Batched<undefined> {
 }
 
 export class Subscribers implements ItemIndex {
+  readonly tag = SUBSCRIBERS_TAG;
   readonly #store: Store;
+  readonly #keyOf: (digest: string) => string;
   readonly #additions: Batcher<Entry, undefined>;
   readonly #graceMs: number;
 
   constructor(store: Store, onBatch?: (size: number, ms: number) => void, graceMs = GRACE_MS) {
     this.#store = store;
+    this.#keyOf = alertKeys(store.keys).subscribers;
     this.#additions = store.batcher(FORMAT, onBatch);
     this.#graceMs = graceMs;
   }
 
   add(field: string, profileId: string): Promise<void> {
     return this.#additions.run({ index: this.#indexOf(field), profileId });
+  }
+
+  noteOf({ customerId, sessionId }: Identity): string {
+    return ` ${JSON.stringify([customerId, sessionId])}`;
   }
 
   async addAll(fields: readonly string[], profileId: string): Promise<void> {
@@ -83,7 +92,7 @@ export class Subscribers implements ItemIndex {
 
   async sweep(digest: string, graceMs: number): Promise<number> {
     const { keys } = this.#store;
-    const index = keys.subscribers(digest);
+    const index = this.#keyOf(digest);
     let removed = 0;
     for await (const page of this.#pagesOf(index)) {
       const there = await Promise.all(
@@ -111,7 +120,7 @@ export class Subscribers implements ItemIndex {
   }
 
   #indexOf(field: string): string {
-    return this.#store.keys.subscribers(hash('sha256', field, 'base64url').slice(0, DIGITS));
+    return this.#keyOf(hash('sha256', field, 'base64url').slice(0, DIGITS));
   }
 }
 
@@ -121,9 +130,7 @@ export function openSubscribers({
   onClose,
   batchObserver,
 }: Pick<Host, 'store' | 'onClose'> &
-  Partial<Pick<Host, 'batchObserver'>> & { readonly config: Pick<RightsConfig, 'PRODUCT_ALERTS'> }):
-  | Subscribers
-  | undefined {
+  Partial<Pick<Host, 'batchObserver'>> & { readonly config: AlertsConfig }): Subscribers | undefined {
   if (config.PRODUCT_ALERTS === 'off') return undefined;
   const subscribers = new Subscribers(store, batchObserver?.('addSubscribers'));
   onClose(() => subscribers.close());
@@ -138,11 +145,6 @@ const FORMAT: BatchFormat<Entry, undefined> = {
   encode(entries, call) {
     call.arg(entries.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
   },
-  decode(entries, reply) {
-    const answers = new Array<undefined | typeof LUA.NOT_HERE>(entries.length).fill(undefined);
-    const list = reply as (number | typeof LUA.NOT_HERE)[];
-    for (let i = 0; i < list.length; i += 2)
-      answers[(list[i] as number) - 1] = list[i + 1] as typeof LUA.NOT_HERE;
-    return answers;
-  },
+  decode: (entries, reply) =>
+    listedAnswers<undefined>(entries.length, reply, (answer) => answer as typeof LUA.NOT_HERE),
 };

@@ -1,16 +1,16 @@
 // The command `dashboard`. The first request for receivers connects to Redis; other pages don't need Redis.
 
 import type { Logger } from 'pino';
-import { imageRuleOf, productUrlOf } from '../../app/image-rule.js';
+import { imageRuleOf } from '../../app/image-rule.js';
 import { type Closeable, withClosers } from '../../app/opening.js';
-import type { DashboardConfig } from '../../app/settings.js';
-import { shopLinks } from '../../app/shop-links.js';
 import type { Waiting } from '../../app/waiting.js';
 import { createClickHouse } from '../../clickhouse/client.js';
 import { watchTimeZone } from '../../clickhouse/kept-settings.js';
 import { clickHouseStartupError } from '../../clickhouse/unanswered.js';
 import { atMostOnceASecond } from '../../metrics/exposition.js';
 import { openReceivers } from '../receivers/deliver.js';
+import type { DashboardConfig } from '../settings.js';
+import { productUrlOf, shopLinks } from '../shop-links.js';
 import { startDashboard } from './server.js';
 import { Service } from './visitors/service.js';
 import { VisitorsPage } from './visitors/visitors-page.js';

@@ -1,7 +1,7 @@
 // Imports wishlists in two passes:
 //
 //   file ──▶ records ──▶ rows, or faults ──▶ spool      changes nothing
-//   spool ──▶ a visitor's rows in sequence ──▶ lua/wishlist/changeItems.lua, item and event in one step
+//   spool ──▶ a visitor's rows in sequence ──▶ lua/extras/import/importItems.lua, item and event in one step
 //
 // Memory is bounded: a large part of the spool is divided again, by item, because one visitor may have any number of
 // rows. Rows of an item stay together, so that the earliest date counts; a full list then takes them in any order.
@@ -18,9 +18,9 @@ import type { Visitors } from '../../profiles/visitors.js';
 import { inWords } from '../../redis/failures.js';
 import type { Store } from '../../redis/store.js';
 import { itemField } from '../../wishlist/item.js';
-import type { ImportOutcome, Items } from '../../wishlist/items.js';
 import { type Columns, IMPORT_NAMES, type ImportField } from './columns.js';
 import type { CustomerOf } from './emails.js';
+import type { ImportedItems, ImportOutcome } from './imported-items.js';
 import { type Input, readRecords } from './records.js';
 import { type ImportRow, readRow } from './row.js';
 import { Spool, type SpoolPart } from './spool.js';
@@ -39,7 +39,7 @@ const WAITING_MS = 2_000;
 export interface ImportSpec {
   readonly store: Store;
   readonly visitors: Visitors;
-  readonly items: Items;
+  readonly items: ImportedItems;
   readonly customerOf: CustomerOf;
   readonly isDry: boolean;
   readonly stop: AbortSignal;
@@ -207,10 +207,10 @@ class Importer {
     const { answer } =
       tried === undefined
         ? await visitors.change(identity, false, (location) =>
-            items.import(location, identity, { content, at, isStockKnown }),
+            items.add(location, identity, { content, at, isStockKnown }),
           )
         : await visitors.peek(identity, (location) =>
-            items.import(location, identity, { content, at, isStockKnown, tried }),
+            items.add(location, identity, { content, at, isStockKnown, tried }),
           );
     return answer.outcome;
   }

@@ -2,41 +2,32 @@
 
 import type { Logger } from 'pino';
 import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '../../app/opening.js';
-import type { ImportConfig } from '../../app/settings.js';
 import type { Visitors } from '../../profiles/visitors.js';
 import type { Store } from '../../redis/store.js';
-import type { Items } from '../../wishlist/items.js';
-import { openWishlist } from '../../wishlist/open.js';
-import { WishlistBatch } from '../../wishlist/wishlist-batch.js';
-import { openSubscribers } from '../alerts/subscribers.js';
+import { openItemIndexes } from '../item-indexes.js';
+import type { ImportConfig } from '../settings.js';
+import { ImportedItems } from './imported-items.js';
 
 export interface Importing extends Closeable {
   readonly store: Store;
   readonly visitors: Visitors;
-  readonly items: Items;
+  readonly items: ImportedItems;
 }
 
 export function openImport(config: ImportConfig, log: Logger, urls: readonly string[]): Promise<Importing> {
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter import', log, { urls });
     onClose(() => store.close());
-    const subscribers = openSubscribers({ store, config, onClose });
-    const { visitors, locator } = openIdentityOnly(store, config, onClose, subscribers);
-    const wishlists = new WishlistBatch(store, {
+    const itemIndexes = openItemIndexes({ store, config, onClose });
+    const { visitors } = openIdentityOnly(store, config, onClose, itemIndexes);
+    const options = {
       highWater: config.STREAM_HIGH_WATER,
       guestsS: await store.guestRetentionS(),
       maxItems: config.MAX_ITEMS,
       maxBytes: config.MAX_ITEMS_BYTES,
-    });
-    onClose(() => wishlists.close());
-    const presentOf = (profileId: string) => locator.presentOf(profileId);
-    const { items } = openWishlist({
-      store,
-      batch: wishlists,
-      presentOf,
-      shareUrl: '',
-      itemIndex: subscribers,
-    });
+    };
+    const items = new ImportedItems(store, options, itemIndexes);
+    onClose(() => items.close());
     return { store, visitors, items };
   });
 }

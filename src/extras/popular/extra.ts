@@ -2,12 +2,14 @@
 
 import type { Extra } from '../../app/extra.js';
 import { FollowingClient } from '../../clickhouse/following-client.js';
+import type { PopularConfig } from '../settings.js';
+import { STOREFRONT_TAG } from '../storefront-tag.js';
 import { failureCounter, showAge } from './metrics.js';
 import { type Looks, Popular, USUAL_LOOKS } from './popular.js';
 import { popularOperation } from './routes.js';
 
 export const popularWith =
-  (looks: Looks): Extra =>
+  (looks: Looks): Extra<PopularConfig> =>
   ({ config, log, registry, clickhouseUrl, onClose }) => ({
     plug() {
       if (config.POPULAR === 'off') return {};
@@ -22,7 +24,7 @@ export const popularWith =
       });
       showAge(registry, () => popular.ageS);
       onClose(popular.watch());
-      return { operations: [popularOperation(popular)] };
+      return { operations: [popularOperation(popular)], tags: STOREFRONT_TAG };
     },
   });
 

@@ -19,6 +19,7 @@ import {
   type OpenRequest,
 } from './compliance.js';
 import { eraseShop } from './erase-shop.js';
+import { complianceKeys } from './keys.js';
 
 const OWN = loadScript('extras/privacy/leaseRequests');
 const OWNED_MS = 30_000;
@@ -43,6 +44,8 @@ export interface ComplianceWorkerParts {
   readonly compliance: Compliance;
   readonly eraser: Eraser;
   readonly pending: Pending;
+  /** Of extras; see Extra. */
+  readonly visitorTags: readonly string[];
   /** Called in each run, with the id of a request that waits for the operator. */
   readonly onUnconfirmed: (id: string) => void;
   readonly onError: (error: Error) => void;
@@ -150,8 +153,9 @@ export class ComplianceWorker {
       now &&= await this.parts.compliance.update(now, { ...now.request, profiles: [...profiles] });
     };
     const { kind, customerId, email } = open.request;
-    const { store, pending, eraser } = this.parts;
-    if (kind === 'shop/redact') await onErasing(await eraseShop(store, pending, () => this.#own()));
+    const { store, pending, visitorTags, eraser } = this.parts;
+    if (kind === 'shop/redact')
+      await onErasing(await eraseShop(store, pending, visitorTags, () => this.#own()));
     else {
       if (customerId !== null) await eraser.erase(identityName('c', customerId), onErasing);
       if (email !== null) await eraser.eraseByEmail(email, onErasing);
@@ -190,16 +194,17 @@ export class ComplianceWorker {
   async #own(): Promise<void> {
     if (this.#closing.signal.aborted) throw new NotOwnerError();
     if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;
-    const args = [this.#name, OWNED_MS];
-    if ((await this.parts.store.change(OWN, [this.parts.store.keys.complianceOwner], args)) !== 1)
-      throw new NotOwnerError();
+    if ((await this.#lease(OWNED_MS)) !== 1) throw new NotOwnerError();
     this.#renewed = performance.now();
   }
 
   async #disown(): Promise<void> {
-    await this.parts.store
-      .change(OWN, [this.parts.store.keys.complianceOwner], [this.#name, 0])
-      .catch(() => {});
+    await this.#lease(0).catch(() => {});
+  }
+
+  #lease(ms: number) {
+    const { store } = this.parts;
+    return store.change(OWN, [complianceKeys(store.keys).complianceOwner], [this.#name, ms]);
   }
 }
 

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { changeField, readHash } from '../../redis/hash.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
+import { complianceKeys } from './keys.js';
 
 const TAKE = loadScript('extras/privacy/storeRequest');
 
@@ -51,27 +52,31 @@ export function isUnconfirmed({ kind, confirmedAt }: ComplianceRequest): boolean
 }
 
 export class Compliance {
+  readonly #keys: ReturnType<typeof complianceKeys>;
+
   /** @param onUnreadable called for a request that can't be parsed, which is skipped but stays stored */
   constructor(
     private readonly store: Store,
     private readonly onUnreadable: (error: Error) => void,
-  ) {}
+  ) {
+    this.#keys = complianceKeys(store.keys);
+  }
 
   /** @param delivery the same only for repeats of one webhook @param request undefined if there is nothing to do */
   async take(delivery: string, request: ComplianceRequest | undefined): Promise<void> {
-    const { compliance, complianceTaken } = this.store.keys;
+    const { compliance, complianceTaken } = this.#keys;
     const digest = createHash('sha256').update(delivery).digest('base64url');
     const args = [digest, REMEMBERED_S, request === undefined ? '' : JSON.stringify(request)];
     await this.store.change(TAKE, [compliance, complianceTaken], args);
   }
 
   async isEmpty(): Promise<boolean> {
-    return (await this.store.call((client) => client.hlen(this.store.keys.compliance))) <= 1;
+    return (await this.store.call((client) => client.hlen(this.#keys.compliance))) <= 1;
   }
 
   /** Oldest first. */
   async list(): Promise<OpenRequest[]> {
-    const kept = await readHash(this.store, this.store.keys.compliance);
+    const kept = await readHash(this.store, this.#keys.compliance);
     return [...kept]
       .filter(([id]) => id !== LAST)
       .sort(([a], [b]) => Number(a) - Number(b))
@@ -81,10 +86,13 @@ export class Compliance {
   /** @param changed undefined to close the request @returns undefined if `open` is outdated */
   async update(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
-    const { compliance } = this.store.keys;
     const isUpdated =
-      (await changeField(this.store, { key: compliance, field: open.id, before: open.kept, after: kept })) ===
-      1;
+      (await changeField(this.store, {
+        key: this.#keys.compliance,
+        field: open.id,
+        before: open.kept,
+        after: kept,
+      })) === 1;
     return isUpdated ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
 

@@ -17,27 +17,31 @@ const PAGE = 200;
 const MAX_CONCURRENT = 16;
 /** Matches a visitor's keys; see src/redis/keys.ts. */
 const OF_PROFILE = new RegExp(`^\\{([0-9a-z]+)\\}:[${PROFILE_KINDS.join('')}jx]:([^:]+)$`);
-const OF_VISITORS = /^\{(?:k|email|share|wish):/;
+/** Tags of the core's other keys about visitors. */
+const VISITOR_TAGS = ['k', 'email', 'share'];
 
 /** Called before each page; throws to end the run. */
 export type OnStep = () => Promise<void> | void;
 
+/** @param tags those of extras */
 export async function eraseShop(
   store: Store,
   pending: Pending,
+  tags: readonly string[],
   onStep: OnStep = () => {},
 ): Promise<string[]> {
   await queueRows(store, [EVERY_PROFILE]);
   const { shopErasedAt } = store.keys;
   await writeAtMaxmemory(store, shopErasedAt, ['SET', Date.now(), 'EX', ERASED_AT_S]);
-  for (let i = 0; i < 2; i++) await eraseFound(store, onStep);
+  const ofVisitors = new RegExp(`^\\{(?:${[...VISITOR_TAGS, ...tags].join('|')}):`);
+  for (let i = 0; i < 2; i++) await eraseFound(store, ofVisitors, onStep);
   await pending.clear();
   await queueRows(store, [EVERY_PROFILE]);
   return [EVERY_PROFILE];
 }
 
-async function eraseFound(store: Store, onStep: OnStep): Promise<void> {
-  const [prefix = ''] = store.keys.nodeMarker(0).split('{');
+async function eraseFound(store: Store, ofVisitors: RegExp, onStep: OnStep): Promise<void> {
+  const { prefix } = store.keys;
   let failed: unknown;
   for (const node of await store.call(async (client) => mastersOf(client))) {
     let cursor = '0';
@@ -49,7 +53,7 @@ async function eraseFound(store: Store, onStep: OnStep): Promise<void> {
       await erasePage(
         store,
         found.map((key) => key.slice(prefix.length)),
-        prefix,
+        ofVisitors,
       ).catch((error) => {
         failed = error;
       });
@@ -58,15 +62,16 @@ async function eraseFound(store: Store, onStep: OnStep): Promise<void> {
   if (failed !== undefined) throw failed;
 }
 
-async function erasePage(store: Store, spelled: readonly string[], prefix: string): Promise<void> {
+async function erasePage(store: Store, spelled: readonly string[], ofVisitors: RegExp): Promise<void> {
+  const { keys } = store;
   const profiles = new Set<string>();
   const steps: (readonly string[])[] = [];
   for (const key of spelled) {
     const [, bucket, rest] = OF_PROFILE.exec(key) ?? [];
     if (bucket !== undefined) profiles.add(`${bucket}.${rest}`);
-    else if (OF_VISITORS.test(key)) steps.push([prefix + key]);
+    else if (ofVisitors.test(key)) steps.push([keys.prefix + key]);
   }
-  for (const profileId of profiles) steps.push(store.keys.allOf(profileId));
+  for (const profileId of profiles) steps.push(keys.allOf(profileId));
   const limit = pLimit(MAX_CONCURRENT);
   await together(steps.map((step) => limit(() => removeKeys(store, step))));
 }

@@ -10,44 +10,41 @@ import { exportOperation } from './export-routes.js';
 import { Exporter } from './exporter.js';
 import { complianceMetrics } from './metrics.js';
 
-export const privacy: Extra = ({
-  store,
-  config,
-  log,
-  timing,
-  webhooks,
-  clickhouseUrl,
-  onFailed,
-  onClose,
-}) => ({
-  plug({ identity }) {
-    const { emails, findNamed, eraser, pending } = identity;
-    const onError = (error: Error) => onFailed('request', error);
-    const compliance = new Compliance(store, onError);
-    const worker = new ComplianceWorker({
-      store,
-      compliance,
-      eraser,
-      pending,
-      onError,
-      pollMs: timing.compliancePollMs,
-      onUnconfirmed: eachOnce((request) =>
-        log.warn(
-          { request },
-          `Shopify asks for the shop's erasure (shop/redact): \`wishmeter requests confirm ${request}\` erases every visitor; Shopify gives 30 days`,
+/** @param pollMs milliseconds between the looks for open requests */
+export const privacyWith =
+  ({ pollMs }: { readonly pollMs?: number }): Extra =>
+  ({ store, config, log, webhooks, clickhouseUrl, failuresOf, onClose }) => ({
+    plug({ identity, visitorTags }) {
+      const { emails, findNamed, eraser, pending } = identity;
+      const onError = failuresOf('request');
+      const compliance = new Compliance(store, onError);
+      const worker = new ComplianceWorker({
+        store,
+        compliance,
+        eraser,
+        pending,
+        visitorTags,
+        onError,
+        pollMs,
+        onUnconfirmed: eachOnce((request) =>
+          log.warn(
+            { request },
+            `Shopify asks for the shop's erasure (shop/redact): \`wishmeter requests confirm ${request}\` erases every visitor; Shopify gives 30 days`,
+          ),
         ),
-      ),
-    });
-    onClose(worker.watch());
-    const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
-    onClose(() => rows.close());
-    const exporter = new Exporter({ ...identity, store, readRows: rows.read.bind(rows) });
-    return {
-      operations: [
-        exportOperation(findNamed, exporter),
-        ...complianceOperations(compliance, worker, emails, webhooks),
-      ],
-      metrics: (registry) => complianceMetrics(registry, compliance),
-    };
-  },
-});
+      });
+      onClose(worker.watch());
+      const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
+      onClose(() => rows.close());
+      const exporter = new Exporter({ ...identity, store, readRows: rows.read.bind(rows) });
+      return {
+        operations: [
+          exportOperation(findNamed, exporter),
+          ...complianceOperations(compliance, worker, emails, webhooks),
+        ],
+        metrics: (registry) => complianceMetrics(registry, compliance),
+      };
+    },
+  });
+
+export const privacy = privacyWith({});

@@ -2,11 +2,11 @@
 
 import type { Logger } from 'pino';
 import { type Closeable, openIdentityOnly, openKnownStore, withClosers } from '../../app/opening.js';
-import type { RightsConfig } from '../../app/settings.js';
 import { VisitorRowReader } from '../../clickhouse/visitor-rows.js';
 import type { Eraser } from '../../profiles/eraser.js';
 import type { FindNamed } from '../../profiles/named-visitor.js';
-import { openSubscribers } from '../alerts/subscribers.js';
+import { openItemIndexes } from '../item-indexes.js';
+import type { RightsConfig } from '../settings.js';
 import { Compliance } from './compliance.js';
 import { Exporter } from './exporter.js';
 
@@ -26,7 +26,7 @@ export function openRights(
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter', log, { urls });
     onClose(() => store.close());
-    const identity = openIdentityOnly(store, config, onClose, openSubscribers({ store, config, onClose }));
+    const identity = openIdentityOnly(store, config, onClose, openItemIndexes({ store, config, onClose }));
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {

@@ -9,9 +9,10 @@ import {
   openStore,
   withClosers,
 } from '../../app/opening.js';
-import type { DeliverConfig, ReceiversConfig } from '../../app/settings.js';
+import type { StoreConfig } from '../../app/settings.js';
 import { opened, type Waiting } from '../../app/waiting.js';
-import { openSubscribers } from '../alerts/subscribers.js';
+import { openItemIndexes } from '../item-indexes.js';
+import type { DeliverConfig, ReceiversConfig } from '../settings.js';
 import { startDeliverer } from './deliverer.js';
 import { Receivers } from './receivers.js';
 
@@ -22,8 +23,8 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
       openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS }),
     );
     onClose(() => store.close());
-    const subscribers = openSubscribers({ store, config, onClose });
-    const { locator } = openIdentityOnly(store, config, onClose, subscribers);
+    const itemIndexes = openItemIndexes({ store, config, onClose });
+    const { locator } = openIdentityOnly(store, config, onClose, itemIndexes);
     const deliverer = startDeliverer({ store, locator, receivers: new Receivers(store, config, log), log });
     onClose(() => deliverer.close());
     return {};
@@ -34,7 +35,7 @@ export type OpenReceivers = Awaited<ReturnType<typeof openReceivers>>;
 
 /** @param urls of Redis @throws StartupError */
 export async function openReceivers(
-  config: ReceiversConfig,
+  config: StoreConfig & ReceiversConfig,
   log: Logger,
   urls: readonly string[],
   { name = 'wishmeter receivers', timeoutMs = FLUSH_REDIS_TIMEOUT_MS } = {},

@@ -4,10 +4,11 @@
 
 import type { Logger } from 'pino';
 import type { HandOver } from '../../app/extra.js';
-import { eventTypeOf, isImport } from '../../events/row.js';
+import { eventTypeOf, hasOrigin } from '../../events/row.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { together } from '../../together.js';
+import { IMPORT } from '../import/origin.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
 import { logUnreadable, readReceiverIds, readReceivers } from './receivers.js';
@@ -25,7 +26,7 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
       const lines = batch
         .toString()
         .split('\n')
-        .filter((line) => line !== '' && !left.has(line) && !isImport(line));
+        .filter((line) => line !== '' && !left.has(line) && !hasOrigin(line, IMPORT));
       const having = given.get(batch) ?? new Set();
       given.set(batch, having);
       const give = async (receiver: Receiver) => {

@@ -5,6 +5,7 @@ import { isErased } from '../../flush/erasures.js';
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
 import { loadScript, runScript } from '../../redis/scripts.js';
+import { receiverKeys } from './keys.js';
 
 const ADD = loadScript<number>('extras/receivers/addDeliveries');
 const TAKE = loadScript<[id: string, attempts: number, line: string][]>('extras/receivers/takeDeliveries');
@@ -36,7 +37,7 @@ export type QueueStatus = Awaited<ReturnType<DeliveryQueue['status']>>;
 
 /** Methods throw Redis's errors. */
 export class DeliveryQueue {
-  readonly #keys: ReturnType<Keys['deliveries']>;
+  readonly #keys: ReturnType<ReturnType<typeof receiverKeys>['deliveries']>;
 
   constructor(
     private readonly redis: RedisClient,
@@ -44,7 +45,7 @@ export class DeliveryQueue {
     private readonly receiver: string,
     readonly highWater: number,
   ) {
-    this.#keys = keys.deliveries(receiver);
+    this.#keys = receiverKeys(keys).deliveries(receiver);
   }
 
   /** @returns how many pending deliveries became dead letters */
@@ -58,7 +59,8 @@ export class DeliveryQueue {
       dead += await runScript(this.redis, ADD, [queue, due, state], args);
     }
     // A concurrent removal of the receiver may have missed these lines.
-    if ((await this.redis.hexists(this.keys.receivers, this.receiver)) === 0) await this.clear();
+    if ((await this.redis.hexists(receiverKeys(this.keys).receivers, this.receiver)) === 0)
+      await this.clear();
     return dead;
   }
 

@@ -2,7 +2,6 @@
 // version wrote it, is left out and logged; the others work on.
 
 import type { Logger } from 'pino';
-import type { Config } from '../../config.js';
 import { ServiceError } from '../../errors.js';
 import { eachOnce } from '../../http/left-out.js';
 import type { RedisClient } from '../../redis/client.js';
@@ -10,7 +9,9 @@ import { changeField } from '../../redis/hash.js';
 import type { Keys } from '../../redis/keys.js';
 import { LUA } from '../../redis/lua-codes.js';
 import type { Store } from '../../redis/store.js';
+import type { ReceiversConfig } from '../settings.js';
 import { AddressError, Addresses } from './address.js';
+import { receiverKeys } from './keys.js';
 import { testBody } from './message.js';
 import { post } from './post.js';
 import { DeliveryQueue, type QueueStatus } from './queue.js';
@@ -40,7 +41,7 @@ export async function readReceivers(
   onUnreadable: OnUnreadable,
 ): Promise<Receiver[]> {
   const all: Receiver[] = [];
-  for (const [id, kept] of Object.entries(await redis.hgetall(keys.receivers))) {
+  for (const [id, kept] of Object.entries(await redis.hgetall(receiverKeys(keys).receivers))) {
     const receiver = parseReceiver(kept);
     if (receiver === undefined) onUnreadable(id);
     else all.push(receiver);
@@ -50,7 +51,7 @@ export async function readReceivers(
 
 /** Also of receivers that can't be read. */
 export function readReceiverIds(redis: RedisClient, keys: Keys): Promise<string[]> {
-  return redis.hkeys(keys.receivers);
+  return redis.hkeys(receiverKeys(keys).receivers);
 }
 
 export function logUnreadable(log: Logger): OnUnreadable {
@@ -69,7 +70,7 @@ export class Receivers {
 
   constructor(
     private readonly store: Store,
-    private readonly config: Pick<Config, 'RECEIVERS_PRIVATE' | 'RECEIVERS_HIGH_WATER'>,
+    private readonly config: ReceiversConfig,
     log: Logger,
     resolve?: Resolve,
   ) {
@@ -146,7 +147,7 @@ export class Receivers {
   }
 
   #kept(id: string): Promise<string | null> {
-    const { receivers } = this.store.keys;
+    const { receivers } = receiverKeys(this.store.keys);
     return this.store.call((client) => client.hget(receivers, id));
   }
 
@@ -162,7 +163,7 @@ export class Receivers {
   }
 
   #put(id: string, before: string, after: string): Promise<number> {
-    const key = this.store.keys.receivers;
+    const key = receiverKeys(this.store.keys).receivers;
     return changeField(this.store, { key, field: id, before, after, most: MAX_RECEIVERS });
   }
 

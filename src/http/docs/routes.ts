@@ -24,7 +24,10 @@ const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/docs/swagger-ui.js', JAVASCRIPT, new URL('swagger-ui-bundle.js', SWAGGER_UI)],
 ];
 
-export function docsOperations(basePath: string): Operation[] {
+export function docsOperations(basePath: string, links: Readonly<Record<string, string>>): Operation[] {
+  const more = Object.entries(links).map(
+    ([path, about]) => html`<li><a href="${basePath}${path}">${about}</a></li>\n`,
+  );
   const index = html`<!doctype html>
 <html lang="en">
 <head>
@@ -41,8 +44,7 @@ export function docsOperations(basePath: string): Operation[] {
 <ul>
 <li><a href="${basePath}/docs">Documentation of the API</a></li>
 <li><a href="${basePath}/openapi.json">The same as an OpenAPI 3.1 document</a></li>
-<li><a href="${basePath}/beacon.js">The script that counts visits from pages</a></li>
-<li><a href="/readyz">Is the service ready?</a></li>
+${more}<li><a href="/readyz">Is the service ready?</a></li>
 </ul>
 </main>
 </body>

@@ -1,11 +1,14 @@
 // One alert per price drop and restock for each subscriber: many of them, several processes, crashes. FAULTS=full: 100,000.
 
 import t from 'tap';
+import { alerts, alertsWith } from '../../../src/extras/alerts/extra.js';
+import { alertKeys } from '../../../src/extras/alerts/keys.js';
 import { Subscribers } from '../../../src/extras/alerts/subscribers.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { runWishmeter } from '../../cli/wishmeter.js';
 import { startApp, TRUSTED } from '../../harness/app.js';
 import { connectToClickHouse, select } from '../../harness/clickhouse.js';
+import { extrasWith } from '../../harness/extras.js';
 import { Contract } from '../../harness/openapi.js';
 import { connectTo, startTestCluster, startTestRedis } from '../../harness/redis.js';
 import { contentOf, storedItem } from '../../harness/samples.js';
@@ -152,12 +155,13 @@ t.test(
     await app.close();
     t.ok((await count()) < SUBSCRIBERS, 'a process that ends leaves the rest to another');
     const env = { ...ALERTS, VISIT_LOG: 'off' };
-    const next = await startApp(t, redis, { prefix: app.prefix, env, timing: { productScanMs: 100 } });
+    const extras = extrasWith(alertsWith({ scanMs: 100 }), alerts);
+    const next = await startApp(t, redis, { prefix: app.prefix, env, extras });
     let visits = 0;
     const isRemoved = async () => {
       await next.shop.visit({ sessionId: 'beside' });
       visits++;
-      return (await client.exists(keys.products)) === 0;
+      return (await client.exists(alertKeys(keys).products)) === 0;
     };
     const untilRemoved = () => until('it is removed from the journal', isRemoved, 300_000);
     await untilRemoved();
@@ -175,13 +179,13 @@ t.test('all products in the journal are done, and the metrics show one that fail
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
   const prefix = 'open';
-  const { products } = createKeys(prefix);
+  const { products } = alertKeys(createKeys(prefix));
   const ids = Array.from({ length: LEFT }, (_, i) => String(1_000 + i));
   const written = ids.flatMap((id) => [id, `1 0\n${JSON.stringify({ ...product('1.00'), productId: id })}`]);
   await client.hset(products, ...written, 'faulty', '1 0\nno product');
   const failures: string[] = [];
   const app = await startApp(t, redis, {
-    ...{ prefix, env: ALERTS, timing: { productScanMs: 50 } },
+    ...{ prefix, env: ALERTS, extras: extrasWith(alertsWith({ scanMs: 50 }), alerts) },
     onError: (line) => failures.push(line),
   });
   await until(

@@ -2,6 +2,7 @@
 
 import t, { type Test } from 'tap';
 import { ServiceError } from '../../../src/errors.js';
+import { alertKeys } from '../../../src/extras/alerts/keys.js';
 import { identityName } from '../../../src/identity-rules.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { eachRedis } from '../../harness/app.js';
@@ -121,7 +122,7 @@ async function tries(
       const dump = await dumpRedis(redis, prefix);
       t.equal(subscribersIn(dump, prefix).length, subscribers, `${what}: profiles in the index`);
       t.equal((await alertsIn(redis, prefix)).length, alerts, `${what}: alerts`);
-      t.equal(dump[createKeys(prefix).products], undefined, `${what}: removed from the journal`);
+      t.equal(dump[alertKeys(createKeys(prefix)).products], undefined, `${what}: removed from the journal`);
       if (t.counts.fail > 0) return;
     }
   }

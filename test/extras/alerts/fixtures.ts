@@ -1,6 +1,7 @@
 // Products as a shop's server puts them, the alerts that they cause, and the index of subscribers as Redis has it.
 
 import { ALERT_TYPES } from '../../../src/extras/alerts/alert.js';
+import { alertKeys } from '../../../src/extras/alerts/keys.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { type TestApp, TRUSTED } from '../../harness/app.js';
 import { type Dump, dumpRedis } from '../../harness/dump.js';
@@ -53,7 +54,7 @@ export async function alertsOf(redis: Redis, app: Pick<TestApp, 'prefix'>): Prom
 }
 
 export function subscribersIn(dump: Dump, prefix: string): string[] {
-  const isIndex = keyPattern(createKeys(prefix).subscribers('*'));
+  const isIndex = keyPattern(alertKeys(createKeys(prefix)).subscribers('*'));
   return Object.entries(dump)
     .filter(([key]) => isIndex.test(key))
     .flatMap(([, entries]) => Object.keys(entries ?? {}))

@@ -2,6 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
+import { alertKeys } from '../../../src/extras/alerts/keys.js';
 import { createKeys } from '../../../src/redis/keys.js';
 import { startApp, type TestApp, TRUSTED } from '../../harness/app.js';
 import type { Headers } from '../../harness/client.js';
@@ -89,7 +90,7 @@ t.test('product operations', async (t) => {
     const answer = await deliver(app, product, headers);
     t.equal(answer.status, 200);
     t.equal(answer.text, '{}');
-    const { products } = createKeys(app.prefix);
+    const { products } = alertKeys(createKeys(app.prefix));
     await until(
       'it is removed from the journal',
       async () => (await dumpRedis(redis, app.prefix))[products] === undefined,
@@ -367,7 +368,10 @@ t.test('product operations', async (t) => {
     t.equal(await count(), 0);
     await client.hset(keys.eventsState(0), 'bytes', bytes);
     await until('the alert is sent', async () => (await count()) === 1);
-    await until('it is removed from the journal', async () => (await client.exists(keys.products)) === 0);
+    await until(
+      'it is removed from the journal',
+      async () => (await client.exists(alertKeys(keys).products)) === 0,
+    );
   });
 });
 

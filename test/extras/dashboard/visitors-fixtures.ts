@@ -3,10 +3,10 @@
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { flush } from '../../../src/app/flush.js';
-import { shopLinks } from '../../../src/app/shop-links.js';
 import { readConfig } from '../../../src/config.js';
 import { Service } from '../../../src/extras/dashboard/visitors/service.js';
 import { VisitorsPage } from '../../../src/extras/dashboard/visitors/visitors-page.js';
+import { shopLinks } from '../../../src/extras/shop-links.js';
 import { KEY, startApp } from '../../harness/app.js';
 import { connectToClickHouse } from '../../harness/clickhouse.js';
 import { startStores } from '../../harness/stores.js';

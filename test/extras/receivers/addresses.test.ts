@@ -6,6 +6,7 @@ import t from 'tap';
 import { readConfig } from '../../../src/config.js';
 import { Addresses, isPublic } from '../../../src/extras/receivers/address.js';
 import { deliver, openReceivers } from '../../../src/extras/receivers/deliver.js';
+import { receiverKeys } from '../../../src/extras/receivers/keys.js';
 import { post } from '../../../src/extras/receivers/post.js';
 import { createResolve, type Resolve } from '../../../src/extras/receivers/resolver.js';
 import { SERVFAIL, startNameServer } from '../../harness/dns.js';
@@ -88,7 +89,7 @@ t.test('slow receivers, and silent name servers, delay no other receiver', async
   const make = async (url: string) => {
     // As if it had been made while its name resolved.
     const made = await deliveries.receiver({ ...good });
-    await client.hset(keys.receivers, made.id, JSON.stringify({ ...made, url }));
+    await client.hset(receiverKeys(keys).receivers, made.id, JSON.stringify({ ...made, url }));
     return made;
   };
   const silent = await Promise.all(SILENT.map((name) => make(at(name))));

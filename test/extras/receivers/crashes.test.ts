@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { receiverKeys } from '../../../src/extras/receivers/keys.js';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import { replay } from '../../../src/extras/receivers/replay.js';
 import { RowEraser } from '../../../src/flush/row-eraser.js';
@@ -88,7 +89,7 @@ t.test('leases and results that a failover lost are repeated, and no delivery is
   const { id } = await deliveries.receiver(await startTool(t));
   const queue = deliveries.receivers.queue(id);
   const { client, keys } = deliveries.store;
-  const touched = Object.values(keys.deliveries(id));
+  const touched = Object.values(receiverKeys(keys).deliveries(id));
   const take = (count = 9) => queue.take(count, 600_000);
   await queue.add(['a', 'b', 'c']);
   await take(1);
@@ -110,7 +111,7 @@ t.test('deliveries of an erased visitor are dropped, and those of later events a
   tool.answer = (res) => void res.writeHead(500).end();
   const { id } = await deliveries.receiver(tool);
   const { client, keys } = deliveries.store;
-  const { queue } = keys.deliveries(id);
+  const { queue } = receiverKeys(keys).deliveries(id);
   const flusher = pipeline.flusher({ handOver: deliveries.handOver.handOver });
   const [gone, stays] = [{ sessionId: 's-gone-visitor' }, { sessionId: 's-stays' }];
   const { profileId } = await app.shop.event(gone);
@@ -123,7 +124,7 @@ t.test('deliveries of an erased visitor are dropped, and those of later events a
 
   await app.shop.erase(gone);
   const spec = { redis: client, keys, clickhouse: pipeline.clickhouse, inFlightMs: 0, lateMs: 0 };
-  const eraser = new RowEraser({ ...spec, eraseDeliveries: deliveries.handOver.erase });
+  const eraser = new RowEraser({ ...spec, eraseInExtras: deliveries.handOver.erase });
   await until('the erasure is done', async () => {
     await eraser.run();
     return (await client.hlen(keys.erasures)) === 0;
@@ -162,7 +163,7 @@ async function openReplay(t: Test) {
   const again = (receivers = deliveries.receivers) =>
     replay({ clickhouse: pipeline.clickhouse, store, receivers, id, since: NOW - 1_000, page: 10 });
   const queued = async () =>
-    (await store.client.xrange(store.keys.deliveries(id).queue, '-', '+')).map(
+    (await store.client.xrange(receiverKeys(store.keys).deliveries(id).queue, '-', '+')).map(
       ([, [, line = '']]) => JSON.parse(line).event_id as string,
     );
   return { ...deliveries, given, id, again, queued };
@@ -199,5 +200,5 @@ t.test('`replay` ends if its receiver is paused or removed while it waits for ro
   const removed = sleep(300).then(() => receivers.remove(id));
   await t.rejects(removing, { message: /no receiver of this id/ });
   await removed;
-  t.equal(await store.client.exists(...Object.values(store.keys.deliveries(id))), 0);
+  t.equal(await store.client.exists(...Object.values(receiverKeys(store.keys).deliveries(id))), 0);
 });

@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodeEvent, encodeMerge, encodeOrderLine } from '../../../src/events/row.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
+import { receiverKeys } from '../../../src/extras/receivers/keys.js';
 import { startApp } from '../../harness/app.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../../harness/redis.js';
 import { until } from '../../harness/until.js';
@@ -93,7 +94,11 @@ t.test(
     const [deliveries, adds, all] = [await open(t), await startTool(t), await startTool(t)];
     await deliveries.send({});
     const { client, keys } = deliveries.store;
-    t.same(await client.keys(keys.deliveries('*').queue), [], 'without receivers nothing is written');
+    t.same(
+      await client.keys(receiverKeys(keys).deliveries('*').queue),
+      [],
+      'without receivers nothing is written',
+    );
     await deliveries.receiver(adds, { types: ['add'] });
     await deliveries.receiver(all);
     const [add, remove] = await deliveries.send({ type: 'add' }, { type: 'remove' });
@@ -115,7 +120,9 @@ t.test(
     const { client, keys } = deliveries.store;
     const counts: number[] = [];
     tool.answer = async (res) => {
-      counts.push(await client.zcount(keys.deliveries(id).due, (Date.now() + 20_000) * 16, '+inf'));
+      counts.push(
+        await client.zcount(receiverKeys(keys).deliveries(id).due, (Date.now() + 20_000) * 16, '+inf'),
+      );
       setTimeout(() => res.end(), 20);
     };
     const sent = await deliveries.send(...Array(100).fill({}));
@@ -165,7 +172,7 @@ t.test('a failed delivery is retried at the times of the contract, and delays no
   const { deliveries, tool, id } = await openOne(t);
   tool.answer = (res, { body }) => void res.writeHead(body.data.payload.bad ? 500 : 204).end();
   const [bad, good] = await deliveries.send({ payload: { bad: true } }, {});
-  const { due } = deliveries.store.keys.deliveries(id);
+  const { due } = receiverKeys(deliveries.store.keys).deliveries(id);
   deliveries.deliverer({ retriesMs: undefined });
   await arrived(tool, 2);
   const jitters: number[] = [];
@@ -205,7 +212,7 @@ t.test('a Retry-After of 429 or 503 is respected up to 24 h, and counts as no at
   deliveries.deliverer({ retriesMs: undefined });
   await until('all have failed', async () => (await deliveries.status()).failures === cases.length);
   const { lastFailureAt } = await deliveries.status();
-  const { due } = deliveries.store.keys.deliveries(id);
+  const { due } = receiverKeys(deliveries.store.keys).deliveries(id);
   const entries = await deliveries.store.client.zrange(due, '0', '-1', 'WITHSCORES');
   const scores = entries.filter((_, i) => i % 2 === 1).map(Number);
   for (const [i, [, retryAfter, waitS]] of cases.entries()) {
@@ -299,7 +306,7 @@ t.test(
   async (t) => {
     const { deliveries, tool, id } = await openOne(t);
     const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
-    const { state } = deliveries.store.keys.deliveries(id);
+    const { state } = receiverKeys(deliveries.store.keys).deliveries(id);
     const DAY = 24 * 60 * 60_000;
     const attemptAfter = async (failedForMs: number, status: number) => {
       await deliveries.store.client.hset(state, 'failingSince', Date.now() - failedForMs);
@@ -338,7 +345,7 @@ t.test('the oldest deliveries become dead letters if a queue exceeds its bytes',
     sent.push((JSON.parse(line) as { event_id: string }).event_id);
     await small.handOver(Buffer.from(line), []);
   }
-  const { queue, due } = store.keys.deliveries(id);
+  const { queue, due } = receiverKeys(store.keys).deliveries(id);
   const entries = await store.client.xrange(queue, '-', '+');
   const waiting = entries.map(([, [, line = '']]) => JSON.parse(line).event_id as string);
   t.ok(waiting.length >= 5 && waiting.length <= 10);
@@ -374,7 +381,7 @@ t.test('a hand-over is repeated while one queue refuses it, and other queues get
   const { store, handOver } = deliveries;
   const [one, other] = [await startTool(t), await startTool(t)];
   const [taking, refusing] = [await deliveries.receiver(one), await deliveries.receiver(other)];
-  const { queue } = store.keys.deliveries(refusing.id);
+  const { queue } = receiverKeys(store.keys).deliveries(refusing.id);
   await store.client.set(queue, 'of another type');
   const batch = Buffer.from(lineOf());
   for (let i = 0; i < 3; i++) await t.rejects(handOver.handOver(batch, []));
@@ -400,8 +407,8 @@ t.test('a removed receiver has no deliveries, even of events handed over at that
   });
   const late = openHandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
   await late.handOver(Buffer.from(lineOf()), []);
-  t.equal(await store.client.exists(...Object.values(store.keys.deliveries(id))), 0);
-  t.equal(await store.client.exists(store.keys.receivers), 0);
+  t.equal(await store.client.exists(...Object.values(receiverKeys(store.keys).deliveries(id))), 0);
+  t.equal(await store.client.exists(receiverKeys(store.keys).receivers), 0);
 });
 
 t.test(
@@ -431,7 +438,12 @@ t.test(
     await deliveries.receivers.remove(id);
     held[0]?.end();
     await other.close();
-    t.equal(await deliveries.store.client.exists(...Object.values(deliveries.store.keys.deliveries(id))), 0);
+    t.equal(
+      await deliveries.store.client.exists(
+        ...Object.values(receiverKeys(deliveries.store.keys).deliveries(id)),
+      ),
+      0,
+    );
   },
 );
 
@@ -462,7 +474,7 @@ t.test('hanging and failing receivers delay no others, and get everything once t
 
 t.test('deliveries that another program queues or removes are not sent, and delay nothing', async (t) => {
   const { deliveries, tool, id } = await openOne(t);
-  const { queue, due } = deliveries.store.keys.deliveries(id);
+  const { queue, due } = receiverKeys(deliveries.store.keys).deliveries(id);
   const { client } = deliveries.store;
   await deliveries.send(...Array(3).fill({}));
   const [[removed] = ['']] = await client.xrange(queue, '-', '+');
@@ -529,7 +541,7 @@ t.test(
     t.match(await queue.status(), counts);
     // Moves the counts back by this many steps of five minutes.
     const { client, keys } = deliveries.store;
-    const { state } = keys.deliveries(id);
+    const { state } = receiverKeys(keys).deliveries(id);
     const slots = Array.from({ length: 13 }, (_, i) => `recent${i}`);
     const [counted = ''] = (await client.hmget(state, ...slots)).filter((one) => one !== null);
     const step = Number(counted?.split(' ')[0]);

@@ -9,6 +9,7 @@ import { encodeEvent, type NewEvent } from '../../../src/events/row.js';
 import type { AttemptSpec } from '../../../src/extras/receivers/attempt.js';
 import { startDeliverer } from '../../../src/extras/receivers/deliverer.js';
 import { openHandOver } from '../../../src/extras/receivers/hand-over.js';
+import { receiverKeys } from '../../../src/extras/receivers/keys.js';
 import type { NewReceiver } from '../../../src/extras/receivers/receiver.js';
 import { Receivers } from '../../../src/extras/receivers/receivers.js';
 import type { Resolve } from '../../../src/extras/receivers/resolver.js';
@@ -72,8 +73,7 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string,
   );
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const limits = { MAX_PRODUCTS: 100, MAX_ITEMS: 100, MAX_ITEMS_BYTES: 1_000_000 };
-  const settings = { ...limits, PRODUCT_ALERTS: 'off' } as const;
-  const { locator } = openIdentityOnly(store, settings, (close) => t.teardown(close));
+  const { locator } = openIdentityOnly(store, limits, (close) => t.teardown(close), []);
   return {
     store,
     receivers,
@@ -87,7 +87,7 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string,
         return all.every(({ pending }) => pending === 0);
       }),
     async makeDue(id: string) {
-      const { due } = store.keys.deliveries(id);
+      const { due } = receiverKeys(store.keys).deliveries(id);
       const entries = await store.client.zrange(due, '0', '-1', 'WITHSCORES');
       for (let i = 0; i < entries.length; i += 2)
         await store.client.zadd(due, Number(entries[i + 1]) % 16, entries[i] as string);

@@ -2,6 +2,7 @@
 
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
+import { receiverKeys } from '../../../src/extras/receivers/keys.js';
 import { changeReceiver, createReceiver, signedHeaders } from '../../../src/extras/receivers/receiver.js';
 import { inFlightText, parseRecord } from '../../../src/redis/request-record.js';
 import { type AppSettings, startApp, TRUSTED } from '../../harness/app.js';
@@ -21,11 +22,11 @@ t.test('an unreadable receiver is 404, logged once, removable, and delays no oth
   const logged: string[] = [];
   const { app, deliveries, tool, id } = await openOne(t, { onError: (line) => logged.push(line) });
   const { client, keys } = deliveries.store;
-  const made = JSON.parse((await client.hget(keys.receivers, id)) as string);
+  const made = JSON.parse((await client.hget(receiverKeys(keys).receivers, id)) as string);
   const foreign = ['no JSON', 'null', '{}', { ...made, types: 'add' }, { ...made, url: '/hook' }].map(
     (kept, n) => [`foreign-${n}`, typeof kept === 'string' ? kept : JSON.stringify(kept)] as const,
   );
-  await client.hset(keys.receivers, ...foreign.flat());
+  await client.hset(receiverKeys(keys).receivers, ...foreign.flat());
   t.match((await app.get('/receivers', TRUSTED)).json, { receivers: [{ id }] });
   t.equal(await app.figure(`receiver_enabled{receiver="${id}"}`), 1);
   await deliveries.send({});
@@ -42,7 +43,7 @@ t.test('an unreadable receiver is 404, logged once, removable, and delays no oth
     t.same(logged.filter((line) => line.includes(one)).length, 1, `${one} is named once`);
     t.same((await app.del(path, undefined, TRUSTED)).json, { deleted: true });
   }
-  t.equal(await client.hlen(keys.receivers), 1);
+  t.equal(await client.hlen(receiverKeys(keys).receivers), 1);
 });
 t.test(
   'a receiver is made, read, changed and removed, and its secret is shown only when it is new',
@@ -162,9 +163,9 @@ t.test("a receiver's removal that ended half-way is finished by the next one", a
   const { app, deliveries, id } = await openOne(t);
   await deliveries.send({});
   const { client, keys } = deliveries.store;
-  await client.hdel(keys.receivers, id);
+  await client.hdel(receiverKeys(keys).receivers, id);
   t.equal((await app.del(`/receivers/${id}`, undefined, TRUSTED)).status, 404);
-  t.equal(await client.exists(...Object.values(keys.deliveries(id))), 0);
+  t.equal(await client.exists(...Object.values(receiverKeys(keys).deliveries(id))), 0);
 });
 t.test('POST /receivers/:id/test says what the receiver answered, or why there was no answer', async (t) => {
   const { app, tool, id } = await openOne(t);

@@ -2,11 +2,11 @@
 
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { EXTRAS } from '../../../src/extras/extras.js';
 import { popular, popularWith } from '../../../src/extras/popular/extra.js';
 import { SHARED, startDatabases } from '../../clickhouse/databases.js';
 import { eventRow } from '../../flush/fixtures.js';
 import { startApp } from '../../harness/app.js';
+import { extrasWith } from '../../harness/extras.js';
 import { type BrowserFixtures, eventually, sessionOf, urlOf, visit } from '../../harness/storefront.js';
 import { until } from '../../harness/until.js';
 import { becomes, faultsOf, heartTag, press, showKit } from './shop.js';
@@ -24,7 +24,7 @@ export async function kitPopular(t: Test, fixtures: BrowserFixtures): Promise<vo
   const popularOnes = ['201', '202', '203', '204', '205'].flatMap((id, i) => savedBy(9 - i, id));
   await emptied(...savedBy(1234, '1'), ...savedBy(4, '2'), ...popularOnes);
   const app = await startApp(t, redis, {
-    extras: [...EXTRAS.filter((one) => one !== popular), popularWith(LOOKS)],
+    extras: extrasWith(popularWith(LOOKS), popular),
     env: { ...env, CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: SHARED },
   });
   await until('the first look has ended', async () => (await app.get('/popular?top=1')).status === 200);

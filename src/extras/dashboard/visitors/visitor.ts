@@ -1,8 +1,8 @@
 // What a visitor's page shows of an export: of each list its length and a bounded number of rows.
 
 import { StringDecoder } from 'node:string_decoder';
-import type { ShopLinks } from '../../../app/shop-links.js';
 import { imageAddress } from '../../../http/html.js';
+import type { ShopLinks } from '../../shop-links.js';
 import { JsonSplitter, type Path, type Want } from './json-splitter.js';
 
 /** The service answered something else than an export, or a value that is too large. */

@@ -2,7 +2,7 @@
 // each visitor, with the person's login and the visitor's profile id, and nothing that was typed: it may be an address.
 
 import type { Logger } from 'pino';
-import type { ShopLinks } from '../../../app/shop-links.js';
+import type { ShopLinks } from '../../shop-links.js';
 import type { Person } from '../login.js';
 import { type IdKind, type Named, NoSuchId, Refusal, type Service } from './service.js';
 import { NoExport, VisitorReader } from './visitor.js';

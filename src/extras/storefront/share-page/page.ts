@@ -2,10 +2,10 @@
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { productLink } from '../../../app/shop-links.js';
 import { Html, html, type ImageRule, imageAddress, NOTHING } from '../../../http/html.js';
 import type { Item } from '../../../wishlist/item.js';
 import type { ItemPage } from '../../../wishlist/item-pages.js';
+import { productLink } from '../../shop-links.js';
 import type { Language, Notice } from './languages.js';
 
 // The path leads from dist/ to the sources, because styles are not compiled.

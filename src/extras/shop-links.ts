@@ -1,8 +1,9 @@
 // Links into the shop: of products, and of shared wishlists.
 
+import { imageRuleOf } from '../app/image-rule.js';
+import { shareUrlOf } from '../app/share-url.js';
 import type { Config } from '../config.js';
 import type { ImageRule } from '../http/html.js';
-import { imageRuleOf, productUrlOf } from './image-rule.js';
 
 type LinkSettings = Pick<Config, 'SHOP_URL' | 'APP_PROXY_PATH' | 'SHARE_URL' | 'PRODUCT_URL'>;
 
@@ -12,13 +13,12 @@ export interface ShopLinks {
   share(code: string): string;
 }
 
-/** @returns an address with `{code}` */
-export function shareUrlOf({
-  SHARE_URL,
+/** A product page's address, with `{handle}` and `{variant}`. */
+export function productUrlOf({
+  PRODUCT_URL,
   SHOP_URL,
-  APP_PROXY_PATH,
-}: Omit<LinkSettings, 'PRODUCT_URL'>): string {
-  return SHARE_URL || `${SHOP_URL}/apps/${APP_PROXY_PATH}/wishlist/share/{code}`;
+}: Pick<LinkSettings, 'PRODUCT_URL' | 'SHOP_URL'>): string {
+  return PRODUCT_URL || `${SHOP_URL}/products/{handle}?variant={variant}`;
 }
 
 export function shopLinks(config: LinkSettings & Pick<Config, 'IMAGE_HOSTS'>): ShopLinks {
