@@ -65,11 +65,9 @@ export function popularOperation(popular: Popular): Operation {
     path: '/popular',
     accessGroup: 'public',
     maxBody: 0,
-    admit() {
-      if (!popular.hasClickHouse) throw new ServiceError('not_found', 'There is no ClickHouse to ask.');
-    },
     read: (_, request) => readWanted(request.query()),
     handle(wanted) {
+      if (!popular.hasClickHouse) throw new ServiceError('not_found', 'There is no ClickHouse to ask.');
       const { byId, top } = popular.products;
       const found =
         'top' in wanted

@@ -74,6 +74,9 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
       t.equal(await pressed(page), 'true');
       t.equal(await pressed(page, 2), 'false', 'the last click wins');
       await page.locator('wishlist-heart[state~="pending"]').first().waitFor();
+      const isSent = async () =>
+        (await visitor.sent('/item/add')).some(({ body }) => body?.productId === '1');
+      await eventually(t, isSent, true);
       await page.goto(shop.show('/elsewhere', 'elsewhere'));
       back();
       await page.goto(showKit(fixtures, '/other-kit', heartTag(1), SHOE));
