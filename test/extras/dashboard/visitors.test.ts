@@ -111,8 +111,10 @@ t.test(
       ...[none, none],
     ]);
     const secrets = [KEY, ANNA, TOKEN, anna.cookie, BEN];
+    // Times and process ids are numbers, too.
+    const said = lines.map((line) => line.replace(/"(time|pid)":\d+/g, '')).join('');
     for (const text of [email, sessionId, customerId, 'Ada', 'Berg', 'mail.test', ...secrets])
-      t.notMatch(lines.join(''), text, 'the log has nothing that was typed, and no secret');
+      t.notMatch(said, text, 'the log has nothing that was typed, and no secret');
   },
 );
 
