@@ -38,8 +38,11 @@ export type Check = (customer: string) => Promise<Room>;
 export class Login {
   constructor(private readonly parts: LoginParts) {}
 
-  /** @returns true if this call has merged the session */
-  async link(customerName: string, sessionName: string, check?: Check): Promise<boolean> {
+  /**
+   * @param isThorough also repeats a merge that a failover of the customer's node has lost
+   * @returns true if this call has merged the session
+   */
+  async link(customerName: string, sessionName: string, check?: Check, isThorough = false): Promise<boolean> {
     const { locator, merger } = this.parts;
     const [customer, session] = [locator.profileOf(customerName), locator.profileOf(sessionName)];
     let room: Room | undefined;
@@ -47,6 +50,7 @@ export class Login {
       const state = await locator.stateOf(sessionName);
       const step = decideLogin(customer, state);
       if (step === 'nothing') {
+        if (!isThorough && locator.isKept(sessionName)) return false;
         if (await this.#keep(customer, session, sessionName)) return false;
         continue;
       }
@@ -73,7 +77,6 @@ export class Login {
   /** Extends the life of the session's link to this customer. @returns false if it has none now */
   async #keep(customer: string, session: string, sessionName: string): Promise<boolean> {
     const { locator, merger } = this.parts;
-    if (locator.isKept(sessionName)) return true;
     const kept = await locator.stateOf(sessionName, 'extend');
     const isLinked = decideLogin(customer, kept) === 'nothing';
     // The link may be older than an erasure of the customer.

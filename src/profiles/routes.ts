@@ -65,7 +65,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const { identity } = request;
         const what = { operation: 'merge', input: input.identity };
         return once(requests, request, what, async () => {
-          const merged = await visitors.login(identity, true);
+          const merged = await visitors.merge(identity);
           const profileId = await profiles.keep(identity, true, true);
           return JSON.stringify({ profileId, merged });
         });

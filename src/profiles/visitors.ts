@@ -86,6 +86,11 @@ export class Visitors {
     return typeof (await this.locator.stateOf(identityName('s', sessionId))) === 'object';
   }
 
+  /** @param who has both ids. @returns true if this call has merged the session */
+  async merge(who: Identity): Promise<boolean> {
+    return mustLink(who, true) && this.logins.link(...namesOf(who), undefined, true);
+  }
+
   /** @returns true if this call has merged the session */
   async login(who: Identity, mayLink: boolean, check?: Check): Promise<boolean> {
     return mustLink(who, mayLink) && this.logins.link(...namesOf(who), check);

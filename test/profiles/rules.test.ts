@@ -74,6 +74,7 @@ t.test('every key has the prefix, the hash tag of its profile, and a name of its
   const id = '1a.sHASH';
   const keysOf = (all: object) =>
     Object.entries(all).flatMap(([name, one]): string[] => {
+      if (name === 'prefix') return [];
       if (typeof one === 'string') return [one];
       if (typeof one !== 'function' || name === 'allOf') return [];
       const made = one(id, 'x');
