@@ -319,7 +319,7 @@ export function readConfig<Name extends SettingName = SettingName>(
       'SHOP_DOMAIN must be set with SHOPIFY_SECRET, like shop.myshopify.com, because every shop of the app signs with that secret',
     );
   if (mistakes.length > 0) throw new StartupError(`Wrong settings: ${mistakes.join('; ')}.`);
-  if ('SHOP_URL' in config && !env['SHOP_URL']?.trim())
+  if ('SHOP_URL' in config && 'PORT' in config && !env['SHOP_URL']?.trim())
     config['SHOP_URL'] = `http://localhost:${config['PORT']}`;
   return Object.freeze(config) as unknown as Pick<Config, Name>;
 }

@@ -4,7 +4,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import { pino } from 'pino';
 import { backup } from '../../src/commands/backup.js';
-import { readArguments, UsageError } from '../../src/commands/command-line.js';
+import { COMMAND_LINES, readArguments, UsageError } from '../../src/commands/command-line.js';
 import { dashboard } from '../../src/commands/dashboard.js';
 import { dead } from '../../src/commands/dead.js';
 import { deliver } from '../../src/commands/deliver.js';
@@ -45,7 +45,7 @@ export async function runHere(
     const program = {
       ...readArguments(name, args),
       env,
-      config: readConfig({ DATA_DIR: '/dev/null/none', ...env }),
+      config: readConfig({ DATA_DIR: '/dev/null/none', ...env }, COMMAND_LINES[name].settings),
       version: '0',
       stdin: Readable.from([Buffer.from(stdin)]),
       stdout,

@@ -86,6 +86,8 @@ export async function weeklyReport(t: Test, { reader, clickhouseUrl }: Fixtures)
       SHOP_NAME: 'Lamps',
     };
     t.match(await runHere('report', [], env), { code: 0, stdout: /^# Lamps: wishlists of \d{4}-/ });
+    const nameless = await runHere('report', [], { ...env, SHOP_NAME: undefined });
+    t.match(nameless, { code: 0, stdout: /^# localhost:8080: wishlists of/ }, 'without settings of the shop');
     const { stdout } = await runHere('report', ['--weeks', '4', '--format', 'html'], env);
     t.match(stdout, /^<!doctype html>[\s\S]*<h1 [^>]*>Lamps: wishlists of[\s\S]*<\/html>\n$/);
     t.notMatch(stdout, /<(img|script|link)|url\(/);
