@@ -59,7 +59,7 @@ export async function weeklyReport(t: Test, { reader, clickhouseUrl }: Fixtures)
     t.match(text, '# Lamps &amp; more: wishlists of 2024-06-03 to 2024-06-09');
     t.match(text, '- Added to a wishlist: **9** (▲ 350%)');
     t.match(text, '- Revenue: **$20.00** (none before)');
-    t.match(text, '2. [vase](https://shop.example/products/vase): 4 wishers, +4 in 7 days');
+    t.match(text, '2. [vase](https://shop.example/products/vase): 4 visitors saved it, +4 in 7 days');
   });
 
   t.test('a title of a storefront is neither HTML, Markdown nor a mention', (t) => {
@@ -74,8 +74,8 @@ export async function weeklyReport(t: Test, { reader, clickhouseUrl }: Fixtures)
     t.match(page, 'href="https://shop.example/products/a)b%22c"');
     const text = asMarkdown(report, SHOP);
     t.notMatch(text, /<|@e|^# big|[^\\]\[x|[^\\]\*bold/m);
-    t.match(text, '](https://shop.example/products/a%29b%22c): 1 wishers, ±0 in 7 days');
-    t.match(text, 'No product has more wishers than before.');
+    t.match(text, '](https://shop.example/products/a%29b%22c): 1 visitor saved it, ±0 in 7 days');
+    t.match(text, 'No product was saved by more visitors than before.');
     t.end();
   });
 

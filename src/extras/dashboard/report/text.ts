@@ -2,6 +2,7 @@
 // also what chat programs read as a mention.
 
 import { html } from '../../../http/html.js';
+import { productLink } from '../../shop-links.js';
 import type { Figure, Product, Report } from './figures.js';
 
 export interface Shop {
@@ -41,37 +42,33 @@ interface Section {
 function sectionsOf({ mostWished, rising, backInStock, neverBought, days, wishDays }: Report): Section[] {
   const ofWishes = `wishes of ${wishDays.from} to ${wishDays.to}`;
   return [
-    { title: 'Most wished', none: 'No wishes.', products: mostWished, unit: 'wishers' },
+    { title: 'Most wished', none: 'No wishes.', products: mostWished, unit: 'saved it' },
     {
-      title: `Rising: against the 7 days before those to ${days.to}`,
-      none: 'No product has more wishers than before.',
+      title: `Rising in the 7 days to ${days.to}, against the 7 days before`,
+      none: 'No product was saved by more visitors than before.',
       products: rising,
-      unit: 'wishers',
+      unit: 'saved it',
     },
     {
-      title: `Back in stock: ${ofWishes} that are open`,
-      none: 'Nothing that was wished while out of stock is back.',
+      title: `Back in stock: open ${ofWishes}`,
+      none: 'No product that was wished while out of stock is back.',
       products: backInStock,
-      unit: 'wished while it was out of stock',
+      unit: 'saved it while it was out of stock',
     },
     {
       title: `Wished and never bought: ${ofWishes}`,
       none: 'Everybody bought what they wished for.',
       products: neverBought,
-      unit: 'wishers who never bought it',
+      unit: 'saved it and never bought it',
     },
   ];
 }
 
 const tail = ({ n, change }: Product, unit: string) =>
-  `${number.format(n)} ${unit}${change === undefined ? '' : `, ${signed(change)} in 7 days`}`;
+  `${number.format(n)} ${n === 1 ? 'visitor' : 'visitors'} ${unit}${change === undefined ? '' : `, ${signed(change)} in 7 days`}`;
 const headline = ({ days }: Report, { name }: Shop) => `${name}: wishlists of ${days.from} to ${days.to}`;
 const comparison = ({ before }: Report) => `Changes are from ${before.from} to ${before.to}.`;
-const link = (handle: string, { productUrl }: Shop) =>
-  productUrl
-    .replaceAll('{handle}', () => encodeURIComponent(handle))
-    .replace(/[?&][^?&=]+=\{variant\}/, '')
-    .replaceAll('{variant}', '');
+const link = (handle: string, { productUrl }: Shop) => productLink(productUrl, handle, null);
 
 const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '@': '@\u200b' };
 const plain = (text: string) =>
