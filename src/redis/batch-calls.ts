@@ -21,7 +21,7 @@ export interface BatchFormat<Op, Answer> {
   /** A batch may mix tags of one node. */
   readonly mixesTags: boolean;
   writes(op: Op): boolean;
-  /** True if nobody notices some milliseconds, in which others may join the call. Absent if none may. */
+  /** True if the operation may wait some milliseconds for others to join its call. Absent if none may. */
   mayWait?(op: Op): boolean;
   /** Approximate number of characters; absent if they are few. */
   size?(op: Op): number;
