@@ -44,7 +44,7 @@ end
 
 -- The function of an operation returns an answer or nil, then whether it is done, then the value for its record.
 
--- An extra marks items that it brought.
+-- An extra marks an item by a third word, see src/wishlist/item.ts.
 local function is_marked(item)
   return find(item, '^%S+ %S+ %S') ~= nil
 end
@@ -135,12 +135,11 @@ while at <= #text do
   i = i + 1
   local op = next_op()
   local given, content = 0, nil
-  local has_content = op.kind == 'a'
-  if has_content or op.kind == 'c' and op.code ~= '' then
+  if op.kind == 'a' or op.kind == 'c' and op.code ~= '' then
     local stop = find(ARGV[12], '\n', from, true)
     given, from, given_count = stop - from + 1, stop + 1, given_count + 1
   end
-  if has_content then
+  if op.kind == 'a' then
     argument = argument + 1
     content = ARGV[argument]
   end

@@ -15,6 +15,7 @@ const ROUNDS = 4;
 
 export class Emails {
   readonly tag = 'email';
+
   constructor(
     private readonly store: Store,
     private readonly locator: Pick<Locator, 'presentOf'>,

@@ -29,6 +29,7 @@ export function normaliseCode(code: string): string {
 
 export class Shares {
   readonly tag = 'share';
+
   constructor(
     private readonly store: Store,
     private readonly changes: Changes,
