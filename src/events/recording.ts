@@ -49,7 +49,7 @@ export function recordingFormat(
     },
     decode(recordings, reply) {
       if (reply === LUA.FULL) return new Array(recordings.length).fill(overloaded('stream'));
-      const answers = listedAnswers<string>(recordings.length, reply, (answer) => answer as string);
+      const answers = listedAnswers<string>(recordings.length, reply);
       if (onRecorded !== undefined)
         for (const [i, { type }] of recordings.entries()) if (answers[i] === undefined) onRecorded(type, 1);
       return answers;

@@ -33,16 +33,19 @@ export interface BatchFormat<Op, Answer> {
 
 export type AnswerOf<Answer> = Answer | Error | typeof LUA.NOT_HERE;
 
-/** @param reply `{i, answer, ...}` of the operations that have an answer */
+/** @param reply `{i, answer, ...}` of the operations that have an answer @param errorOf is called for each number */
 export function listedAnswers<Answer>(
   ops: number,
   reply: unknown,
-  answerOf: (answer: string | number) => AnswerOf<Answer>,
+  errorOf?: (code: number) => Error,
 ): (AnswerOf<Answer> | undefined)[] {
   const answers = new Array<AnswerOf<Answer> | undefined>(ops).fill(undefined);
-  const list = reply as (string | number)[];
-  for (let i = 0; i < list.length; i += 2)
-    answers[(list[i] as number) - 1] = answerOf(list[i + 1] as string | number);
+  const list = reply as (Answer | number)[];
+  for (let i = 0; i < list.length; i += 2) {
+    const answer = list[i + 1];
+    answers[(list[i] as number) - 1] =
+      typeof answer === 'number' && errorOf !== undefined ? errorOf(answer) : (answer as Answer);
+  }
   return answers;
 }
 
