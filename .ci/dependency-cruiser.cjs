@@ -22,6 +22,7 @@ const LAYERS = [
   { name: 'known-words', path: '^src/known-words\\.ts$' },
   { name: 'field-schemas', path: '^src/field-schemas\\.ts$' },
   { name: 'config', path: '^src/config\\.ts$' },
+  { name: 'setting-groups', path: '^src/setting-groups\\.ts$' },
   { name: 'setting-values', path: '^src/setting-values\\.ts$' },
   { name: 'key-ring', path: '^src/key-ring\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },

@@ -1,7 +1,7 @@
 -- Appends each event whose visitor still has the expected profile. Creates unknown visitors.
 -- KEYS[1] sender channel
 -- ARGV[1..3] see includes/senderChannel.lua
--- ARGV[4..6] stream, its state, high-water mark in bytes
+-- ARGV[4..6] see includes/events-space.lua
 -- ARGV[7] guest's TTL, seconds
 -- ARGV[8] TTL of a record, seconds
 -- ARGV[9] four lines per event: profile's key, session, link id (see includes/fence.lua), record or empty
@@ -14,7 +14,7 @@
 local sender_channel = KEYS[1]
 -- @include senderChannel
 local retention = tonumber(ARGV[7])
--- @include stream
+-- @include events-space
 -- @include profile-keys
 -- @include retain
 -- @include registered
@@ -22,10 +22,7 @@ local retention = tonumber(ARGV[7])
 -- @include not-here
 -- @include fence
 
-local space = space_in(ARGV[4], ARGV[5], ARGV[6])
-if not space then
-  return NO_STREAM
-elseif #ARGV[10] > space then
+if #ARGV[10] > space then
   return FULL
 end
 

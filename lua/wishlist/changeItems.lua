@@ -1,15 +1,13 @@
 -- Changes wishlists, in a batch. A change and its event are atomic. An operation with a record is done once.
 -- KEYS[1] sender channel
--- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
--- ARGV[7] guest's TTL, seconds   ARGV[8] maximum items of a profile; 0 means no limit
--- ARGV[9] maximum of the profile's `itemBytes`; 0 means no limit
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] see includes/events-space.lua
+-- ARGV[7..9] see includes/items.lua
 -- ARGV[10] columns of a removal's event: `<field of the item>=<column> `
 -- ARGV[11] operations, in lines, see next_op: `a` adds or updates an item (src/wishlist/item.ts), `r` removes items, `c`
 --   assigns or reads a share code
 -- ARGV[12] a line for each event of a and c   ARGV[13...] `<updated at>\n<content>` for each a
 -- Returns {i, answer, ...}; an operation without an answer is done. Answers:
---   DONE and a value. The values: `a`: the existing `<item id> <added at>`; `c`: the code; `r`: the
---     number of removed items
+--   DONE and a value. The values: `a`: the existing `<item id> <added at>`; `c`: the code; `r`: the number of removed items
 --   HAS_CODE and the profile's code, or nothing: to share, send a code with an event
 --   FENCED; an answer of includes/fence.lua; FULL; TOO_MANY (items or bytes)
 -- `r` creates no identity.
@@ -18,22 +16,11 @@
 -- @include codes
 local sender_channel = KEYS[1]
 -- @include senderChannel
-local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
--- @include stream
--- @include profile-keys
--- @include retain
--- @include registered
+-- @include events-space
+-- @include items
 -- @include without
--- @include not-here
--- @include fence
-
-local space = space_in(ARGV[4], ARGV[5], ARGV[6])
-if not space then
-  return NO_STREAM
-end
 local text = ARGV[11]
 -- @include lines
--- @include store-item
 
 -- Encodes like JSON.stringify, which doesn't escape `/`.
 local function json(value)
@@ -55,23 +42,9 @@ local function filled(given, names, stored)
   return given .. table.concat(columns) .. ',"payload":' .. json('{' .. table.concat(payload, ',') .. '}') .. '}'
 end
 
--- Sets `facts`, and `there` to the item of the operation's field. Returns an answer if the operation can't be done.
-local function read(op)
-  local answer = fence(op.profile, op.session, op.link_id)
-  if answer then
-    return retain_link(op.profile, answer)
-  elseif not are_here(op.profile) then
-    return NOT_HERE
-  end
-  op.facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
-  op.there = op.field and redis.pcall('HGET', op.items, op.field)
-  local failed = op.facts.err and op.facts or type(op.there) == 'table' and op.there
-  return failed and answer_of(failed)
-end
-
 -- The function of an operation returns an answer or nil, then whether it is done, then the value for its record.
 
--- An extra marks items that it brought.
+-- An extra marks an item by a third word, see src/wishlist/item.ts.
 local function is_marked(item)
   return find(item, '^%S+ %S+ %S') ~= nil
 end
@@ -79,7 +52,7 @@ end
 local function add(op, given, content)
   local first = op.there and sub(op.there, 1, find(op.there, '\n', 1, true) - 1)
   local item = (first or op.creation_line) .. '\n' .. content
-  if is_too_much(op, item, max_items, max_bytes) then
+  if is_too_much(op, item) then
     return TOO_MANY
   elseif given > space then
     return FULL
@@ -162,18 +135,17 @@ while at <= #text do
   i = i + 1
   local op = next_op()
   local given, content = 0, nil
-  local has_content = op.kind == 'a'
-  if has_content or op.kind == 'c' and op.code ~= '' then
+  if op.kind == 'a' or op.kind == 'c' and op.code ~= '' then
     local stop = find(ARGV[12], '\n', from, true)
     given, from, given_count = stop - from + 1, stop + 1, given_count + 1
   end
-  if has_content then
+  if op.kind == 'a' then
     argument = argument + 1
     content = ARGV[argument]
   end
 
   local is_done, record = false, nil
-  local answer = read(op)
+  local answer = read_item(op, 'share')
   if not answer then
     local before = op.record ~= '' and redis.pcall('GET', op.record)
     if type(before) == 'table' then

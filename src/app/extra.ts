@@ -45,7 +45,7 @@ export interface Host<Own = unknown> {
   readonly recorded: (type: string, events: number) => void;
   readonly batchObserver: (script: string) => (size: number, ms: number) => void;
   readonly webhooks: WebhookGate;
-  /** Of a background task: its failures are counted and logged. */
+  /** @returns a function that counts and logs failures of this background task */
   readonly failuresOf: (task: string) => OnFailed;
   readonly onClose: (closer: () => Promise<void> | void) => void;
 }
@@ -60,7 +60,7 @@ export interface Core<Own = unknown> extends Host<Own> {
   readonly eventRecorder: EventRecorder;
   readonly wishlist: WishlistParts;
   readonly opens: ShareOpens;
-  /** Of all extras; see Extra. */
+  /** All extras' tags, see Extra. */
   readonly visitorTags: readonly string[];
 }
 
@@ -68,10 +68,11 @@ export interface Plug {
   readonly operations?: readonly Operation[];
   /** Operations outside BASE_PATH; /openapi.json leaves them out. */
   readonly unprefixed?: readonly Operation[];
-  /** Of /openapi.json: tags of the operations with their descriptions, and webhooks. */
+  /** Tags of the operations, with descriptions for /openapi.json. */
   readonly tags?: Readonly<Record<string, string>>;
+  /** Outgoing webhooks, for /openapi.json. */
   readonly webhooks?: Readonly<Record<string, object>>;
-  /** Of the index page: paths below BASE_PATH, and what is there. */
+  /** Links of the index page: paths below BASE_PATH, with their texts. */
   readonly links?: Readonly<Record<string, string>>;
   /** Registers metrics. @returns a function that reads them from Redis, at each scrape */
   readonly metrics?: (registry: Registry) => () => Promise<void>;

@@ -128,7 +128,7 @@ export const COMMAND_LINES = {
   },
   dashboard: {
     about:
-      "serves pages of the shop's figures, from ClickHouse, of its receivers and, if told to, of visitors",
+      "serves pages of the shop's figures, from ClickHouse, of its receivers and, with DASHBOARD_VISITORS, of visitors",
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
     // Other machines must reach the dashboard through a proxy, which has TLS.
     fallbacks: { HOST: '127.0.0.1' },

@@ -51,7 +51,7 @@ export function appendFormat(
 export function mergeAppender(appends: Batcher<Append, unknown>): AppendMerge {
   return (session, link, isNew) => {
     const { customer: into, id } = link;
-    const at = linkedAt(link);
+    const at = linkedAt(id);
     const line = encodeMerge(eventIdOfName(at, `${id} ${session} ${into}`), at, session, { into, isNew });
     return appends.run({ profileId: into, line });
   };

@@ -1,7 +1,7 @@
 // Records events, if the profile is still the visitor's: one call of lua/events/recordEvents.lua per node and tick.
 
 import { overloaded } from '../errors.js';
-import type { Batched, BatchFormat } from '../redis/batch-calls.js';
+import { type Batched, type BatchFormat, listedAnswers } from '../redis/batch-calls.js';
 import { bucketOf } from '../redis/keys.js';
 import type { Location } from '../redis/location.js';
 import { LUA } from '../redis/lua-codes.js';
@@ -49,9 +49,7 @@ export function recordingFormat(
     },
     decode(recordings, reply) {
       if (reply === LUA.FULL) return new Array(recordings.length).fill(overloaded('stream'));
-      const answers = new Array<string | undefined>(recordings.length).fill(undefined);
-      const list = reply as (number | string)[];
-      for (let i = 0; i < list.length; i += 2) answers[(list[i] as number) - 1] = list[i + 1] as string;
+      const answers = listedAnswers<string>(recordings.length, reply);
       if (onRecorded !== undefined)
         for (const [i, { type }] of recordings.entries()) if (answers[i] === undefined) onRecorded(type, 1);
       return answers;

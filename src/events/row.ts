@@ -7,7 +7,7 @@ import { eventIdOfName, newEventId } from './event-id.js';
 
 export interface NewEvent {
   readonly type: string;
-  /** What recorded the event: `event`, `item`, `share`, `purchase`, or an extra's. */
+  /** Operation that recorded the event: `event`, `item`, `share`, `purchase`, or a name of an extra's. */
   readonly origin: string;
   readonly profileId: string;
   readonly identity: Identity;

@@ -32,7 +32,7 @@ export function erasureMetrics(registry: Registry) {
     failures: new Counter({
       name: 'wishmeter_flush_erasure_failures_total',
       registers,
-      help: 'Failed erasures from ClickHouse, dead letters and what extras keep; they are retried',
+      help: "Failed erasures from ClickHouse, dead letters and extras' copies of rows; they are retried",
     }),
   };
 }

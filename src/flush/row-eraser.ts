@@ -1,8 +1,7 @@
-// Executes erasures in ClickHouse, in dead letters, and in what extras keep of rows. Every flusher runs it, and all steps
-// are idempotent. An erasure is due once all entries that were present IN_FLIGHT_MS after it was read have left the
-// streams. This compares stream ids, not clocks: ids run ahead of a clock that was set back. It is executed a second time
-// LATE_MS later and only then forgotten, because a frozen flusher's insert may arrive after another flusher has taken
-// over.
+// Executes erasures in ClickHouse, dead letters and extras' copies of rows. Every flusher runs it, and all steps are
+// idempotent. An erasure is due once all entries that were present IN_FLIGHT_MS after it was read have left the streams.
+// This compares stream ids, not clocks: ids run ahead of a clock that was set back. It is executed a second time LATE_MS
+// later and only then forgotten, because a frozen flusher's insert may arrive after another flusher has taken over.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';

@@ -69,7 +69,7 @@ export interface Request {
   fail(error: Error): void;
 }
 
-/** The core's; extras bring theirs. */
+/** Tags of the core's operations; extras have tags of their own. */
 export const TAGS = {
   Visits: 'Counts of product page views',
   Wishlist: "A visitor's items",

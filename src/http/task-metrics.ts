@@ -11,7 +11,7 @@ export type OnFailed = (error: Error) => void;
 export function reportFailures(registry: Registry, log: Logger): (task: string) => OnFailed {
   const count = counterBy<string>(registry, {
     name: 'wishmeter_task_failures_total',
-    help: 'Failed background tasks, which are retried: an interrupted `erasure` or `merge`, the `sweep` of what expired guests left, and tasks of extras',
+    help: 'Failed background tasks, which are retried: an interrupted `erasure` or `merge`, the `sweep` after expired guests, and tasks of extras',
     label: 'task',
     values: [],
   });

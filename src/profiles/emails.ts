@@ -5,6 +5,7 @@
 // erasure is removed when used or swept.
 
 import { createHmac } from 'node:crypto';
+import { isCustomers } from '../redis/location.js';
 import type { Store } from '../redis/store.js';
 import { writeKey } from '../redis/write.js';
 import type { Locator } from './locator.js';
@@ -15,6 +16,7 @@ const ROUNDS = 4;
 
 export class Emails {
   readonly tag = 'email';
+
   constructor(
     private readonly store: Store,
     private readonly locator: Pick<Locator, 'presentOf'>,
@@ -100,5 +102,5 @@ export function memberOf(digest: string): string {
 }
 
 function rank(profileId: string): string {
-  return `${profileId[profileId.indexOf('.') + 1] === 'c' ? 0 : 1} ${profileId}`;
+  return `${isCustomers(profileId) ? 0 : 1} ${profileId}`;
 }

@@ -1,4 +1,4 @@
-// When profiles were erased. An order that came before must not bring its visitor back.
+// When profiles were erased. An order from before the erasure must not recreate the visitor.
 
 import type { Store } from '../redis/store.js';
 

@@ -5,7 +5,7 @@ import type { Identity } from '../identity-rules.js';
 export interface ItemIndex {
   /** Its keys are `{<tag>:<digest of a field>}`. */
   readonly tag: string;
-  /** What the index needs to know with an item: it follows the time on the item's second line. Begins with a space. */
+  /** The index's note in an item, after the time on the second line. It begins with a space. */
   noteOf(identity: Identity): string;
   /** Call before the item is written. */
   add(field: string, profileId: string): Promise<void>;

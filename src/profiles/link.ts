@@ -62,8 +62,9 @@ export function linkText(link: Link): string {
   return `${targetText(link)} ${link.state}`;
 }
 
-export function linkedAt({ id }: Pick<LinkRef, 'id'>): number {
-  return Number.parseInt(id, 10);
+/** @returns milliseconds since 1970 */
+export function linkedAt(linkId: string): number {
+  return Number.parseInt(linkId, 10);
 }
 
 /** `extend` and `resolve` extend the life of a link; `resolve` creates an unknown profile. */

@@ -89,7 +89,7 @@ export class Login {
     const { store, locator, members } = this.parts;
     const member = await members.add(who);
     if (member === 'full') return 'full';
-    const isRecent = store.now - linkedAt({ id: member.linkId }) < KEPT_MS;
+    const isRecent = store.now - linkedAt(member.linkId) < KEPT_MS;
     if (state !== 'guest' || (member.merged === '' && isRecent)) return member;
     // The merge has just begun, or a failover lost the session's link, or the link has expired. A merge needs a recent link id:
     // Resume gives up old ones.

@@ -22,8 +22,9 @@ function hasFacts(who: Identity): boolean {
 }
 
 interface Source {
+  /** True to index the address. */
   readonly leads: boolean;
-  /** Empty if the facts are of no order. */
+  /** When the order that has the facts came, ms; empty if no order has them. */
   readonly orderedAt: number | '';
 }
 
@@ -35,7 +36,7 @@ export class Profiles {
     private readonly profileIds: ProfileIds,
   ) {}
 
-  /** Creates an unknown visitor. @param leads true to index the address, which a server or an order gave */
+  /** Creates an unknown visitor. @param leads true to index the address, which a server gave */
   async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (!hasFacts(who)) return this.visitors.resolve(who, mayLink);
     return (await this.#store(who, mayLink, { leads, orderedAt: '' })).profileId;
@@ -50,7 +51,7 @@ export class Profiles {
     const email = leads ? normaliseEmail(who.email) : undefined;
     const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.emails.digest(email);
     const stored = await this.visitors.change<number>(who, mayLink, (location) =>
-      this.#write(location, who, { digest, orderedAt }),
+      this.#write(location, who, digest, orderedAt),
     );
     if (digest !== '' && stored.answer === 1) await this.emails.index(digest, stored.profileId);
     return stored;
@@ -59,7 +60,8 @@ export class Profiles {
   async #write(
     location: Location,
     who: Identity,
-    { digest, orderedAt }: { readonly digest: string } & Pick<Source, 'orderedAt'>,
+    digest: string,
+    orderedAt: Source['orderedAt'],
   ): Promise<string | number> {
     const { keys, guestsS } = this.store;
     const { profileId, session, linkId } = location;

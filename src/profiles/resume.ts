@@ -62,7 +62,7 @@ export class Resume {
     const present = await readLink(store, session);
     const isLinked = isSame(present, link);
     if (isLinked && present.state === 'merging') {
-      if (store.now - linkedAt(link) > FROZEN_MS) await merger.unlink(session, link);
+      if (store.now - linkedAt(link.id) > FROZEN_MS) await merger.unlink(session, link);
       else await merger.finish(session, '', present);
       return;
     }

@@ -21,7 +21,7 @@ export interface BatchFormat<Op, Answer> {
   /** A batch may mix tags of one node. */
   readonly mixesTags: boolean;
   writes(op: Op): boolean;
-  /** True if nobody notices some milliseconds, in which others may join the call. Absent if none may. */
+  /** True if the operation may wait some milliseconds for others to join its call. Absent if none may. */
   mayWait?(op: Op): boolean;
   /** Approximate number of characters; absent if they are few. */
   size?(op: Op): number;
@@ -33,16 +33,19 @@ export interface BatchFormat<Op, Answer> {
 
 export type AnswerOf<Answer> = Answer | Error | typeof LUA.NOT_HERE;
 
-/** @param reply `{i, answer, ...}` of the operations that have an answer */
+/** @param reply `{i, answer, ...}` of the operations that have an answer @param errorOf is called for each number */
 export function listedAnswers<Answer>(
   ops: number,
   reply: unknown,
-  answerOf: (answer: string | number) => AnswerOf<Answer>,
+  errorOf?: (code: number) => Error,
 ): (AnswerOf<Answer> | undefined)[] {
   const answers = new Array<AnswerOf<Answer> | undefined>(ops).fill(undefined);
-  const list = reply as (string | number)[];
-  for (let i = 0; i < list.length; i += 2)
-    answers[(list[i] as number) - 1] = answerOf(list[i + 1] as string | number);
+  const list = reply as (Answer | number)[];
+  for (let i = 0; i < list.length; i += 2) {
+    const answer = list[i + 1];
+    answers[(list[i] as number) - 1] =
+      typeof answer === 'number' && errorOf !== undefined ? errorOf(answer) : (answer as Answer);
+  }
   return answers;
 }
 

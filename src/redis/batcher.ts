@@ -37,10 +37,10 @@ const AGAIN_MS = 10;
 const MAX_BATCH = 512;
 /** Characters of a batch. Megabytes would block other callers. */
 const MAX_BATCH_SIZE = 256 * 1024;
-/** Between two calls to a node, for each other node (bench/masters.ts measures what it saves). */
+/** The gap between two calls to a node, per other node. bench/masters.ts measures the savings. */
 const GAP_MS = 0.25;
 const MAX_GAP_MS = 8;
-/** So many operations don't wait for more: each one's part of the call's price is small. */
+/** A group of this size doesn't wait: each operation already has a small part of the call's cost. */
 const ENOUGH = 8;
 /** Deadlines in a batch differ by at most this part of the time-out. */
 const DEADLINE_SPREAD = 0.05;
@@ -53,8 +53,8 @@ interface Group<Op> {
   waiting: Op[];
   freeChannels: string[];
   busy: number;
-  /** When operations that may wait have waited long enough, by `performance.now()`. */
-  due: number;
+  /** End of the gap after the last call, by `performance.now()`. */
+  gapEnd: number;
 }
 
 export class Batcher<Op extends Batched<Answer>, Answer> {
@@ -62,10 +62,9 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   // Unique across restarts: processes must not share a channel.
   readonly #id = randomBytes(6).toString('base64url');
   readonly #calls: BatchCalls<Op, Answer>;
-  readonly #mayWait: (op: Op) => boolean;
   #pending = 0;
-  #turnScheduled = false;
-  #turnDeadline = 0;
+  #tickScheduled = false;
+  #tickDeadline = 0;
   #wakeUp: NodeJS.Timeout | undefined;
   #closed = false;
   #onIdle: (() => void) | undefined;
@@ -75,7 +74,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     private readonly options: BatcherOptions,
   ) {
     this.#calls = new BatchCalls(format, options);
-    this.#mayWait = format.mayWait ?? (() => false);
   }
 
   get pending(): number {
@@ -89,7 +87,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     if (this.#pending >= maxPending) return void op.failed(overloaded('redis'));
     this.#pending++;
     this.#scheduleTick();
-    op.deadline = this.#turnDeadline;
+    op.deadline = this.#tickDeadline;
     const group = this.#groupOf(op);
     if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTick(group);
   }
@@ -115,9 +113,9 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   }
 
   #scheduleTick(): void {
-    if (this.#turnScheduled) return;
-    this.#turnScheduled = true;
-    this.#turnDeadline = performance.now() + this.options.timeoutMs;
+    if (this.#tickScheduled) return;
+    this.#tickScheduled = true;
+    this.#tickDeadline = performance.now() + this.options.timeoutMs;
     atEndOfTick(this.#endOfTick);
   }
 
@@ -138,19 +136,19 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       { length: CHANNELS_PER_GROUP },
       (_, channel) => `${this.#id}${kind[0]}${channel}`,
     );
-    const group: Group<Op> = { kind, to, waiting: [], freeChannels, busy: 0, due: 0 };
+    const group: Group<Op> = { kind, to, waiting: [], freeChannels, busy: 0, gapEnd: 0 };
     this.#groups.set(to, group);
     return group;
   }
 
   readonly #endOfTick = (): void => {
-    this.#turnScheduled = false;
+    this.#tickScheduled = false;
     const now = performance.now();
     let served: Group<Op> | undefined;
     for (const group of this.#groups.values()) {
       if (group.kind === 'node' && group.waiting.length > 0) {
-        if (group.due > now && this.#mayAllWait(group.waiting)) {
-          this.#wakeUp ??= setTimeout(this.#onWakeUp, group.due - now);
+        if (group.gapEnd > now && this.#mayAllWait(group.waiting)) {
+          this.#wakeUp ??= setTimeout(this.#onWakeUp, group.gapEnd - now);
           continue;
         }
         if (served !== undefined) {
@@ -162,15 +160,16 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       this.#sendWaiting(group, now);
     }
     if (served === undefined || !this.#groups.delete(served.to)) return;
-    served.due = now + Math.min(MAX_GAP_MS, GAP_MS * this.#groups.size);
+    served.gapEnd = now + Math.min(MAX_GAP_MS, GAP_MS * this.#groups.size);
     this.#groups.set(served.to, served); // others come first in the next tick
   };
 
   #mayAllWait(waiting: readonly Op[]): boolean {
-    return waiting.length < ENOUGH && waiting.every(this.#mayWait);
+    const { mayWait } = this.format;
+    return mayWait !== undefined && waiting.length < ENOUGH && waiting.every((op) => mayWait(op));
   }
 
-  /** For when no request makes a tick. One timer is enough, because it fires within a gap. */
+  /** Makes a tick if no request does. All groups share the timer, because it fires within MAX_GAP_MS. */
   readonly #onWakeUp = (): void => {
     this.#wakeUp = undefined;
     this.#scheduleTick();
@@ -179,13 +178,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   /** Doesn't call #dropLate: its answers would be written one by one within a tick. */
   #sendWithinTick(group: Group<Op>): void {
     this.#sendBatches(group);
-    this.#turnDeadline = performance.now() + this.options.timeoutMs;
+    this.#tickDeadline = performance.now() + this.options.timeoutMs;
   }
 
   #sendWaiting(group: Group<Op>, now: number): void {
     this.#dropLate(group, now);
     this.#sendBatches(group);
-    if (group.busy === 0 && group.waiting.length === 0 && group.due <= now) this.#groups.delete(group.to);
+    if (group.busy === 0 && group.waiting.length === 0 && group.gapEnd <= now) this.#groups.delete(group.to);
   }
 
   #sendBatches(group: Group<Op>): void {

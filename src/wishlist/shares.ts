@@ -29,6 +29,7 @@ export function normaliseCode(code: string): string {
 
 export class Shares {
   readonly tag = 'share';
+
   constructor(
     private readonly store: Store,
     private readonly changes: Changes,
@@ -93,7 +94,7 @@ export class Shares {
 
   /**
    * Removes a code that no profile has. A code younger than `graceMs` stays, because it may not be assigned yet.
-   * @returns true if it was removed
+   * @returns 1 if it was removed, else 0
    */
   async sweep(code: string, graceMs: number): Promise<number> {
     return (await this.#lookUp(code, graceMs)).isGone ? 1 : 0;

@@ -127,9 +127,7 @@ function wishlistFormat(
       for (const content of contents) call.arg(content);
     },
     decode(entries, reply) {
-      const answers = listedAnswers<WishlistAnswer>(entries.length, reply, (answer) =>
-        typeof answer === 'number' ? errorOf(answer) : answer,
-      );
+      const answers = listedAnswers<WishlistAnswer>(entries.length, reply, errorOf);
       if (onRecorded !== undefined)
         for (const [i, { change }] of entries.entries()) reportEvents(change, answers[i], onRecorded);
       return answers;

@@ -1,6 +1,6 @@
 -- Stores the reported state of a product in items, perhaps with an alert, in a batch. An item and its event are atomic.
 -- KEYS[1] sender channel
--- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] see includes/events-space.lua
 -- ARGV[7] seven lines for each item: profile, field, the item as it was read (three lines), its new second line, event's
 --   line or empty
 -- Returns {i, answer, ...}; an item without an answer is stored. Answers:
@@ -11,15 +11,11 @@
 -- @include codes
 local sender_channel = KEYS[1]
 -- @include senderChannel
--- @include stream
+-- @include events-space
 -- @include profile-keys
 -- @include not-here
 -- @include fence
 
-local space = space_in(ARGV[4], ARGV[5], ARGV[6])
-if not space then
-  return NO_STREAM
-end
 local text = ARGV[7]
 -- @include lines
 

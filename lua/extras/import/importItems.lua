@@ -1,9 +1,8 @@
 -- Imports items, in a batch. An item and its event are atomic. Only an item's first import has an event. An existing item
 -- keeps its content and gets the earlier date.
 -- KEYS[1] sender channel
--- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] stream, its state, high-water mark in bytes
--- ARGV[7] guest's TTL, seconds   ARGV[8] maximum items of a profile; 0 means no limit
--- ARGV[9] maximum of the profile's `itemBytes`; 0 means no limit
+-- ARGV[1..3] see includes/senderChannel.lua   ARGV[4..6] see includes/events-space.lua
+-- ARGV[7..9] see includes/items.lua
 -- ARGV[10] five lines for each item: profile, session, link id, field; in a dry run the number of items that the import
 --   would have added to this list so far, else empty
 -- ARGV[11...] item (src/wishlist/item.ts), event's line, ...
@@ -15,35 +14,10 @@
 -- @include codes
 local sender_channel = KEYS[1]
 -- @include senderChannel
-local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
--- @include stream
--- @include profile-keys
--- @include retain
--- @include registered
--- @include not-here
--- @include fence
-
-local space = space_in(ARGV[4], ARGV[5], ARGV[6])
-if not space then
-  return NO_STREAM
-end
+-- @include events-space
+-- @include items
 local text = ARGV[10]
 -- @include lines
--- @include store-item
-
--- Returns an answer if nothing can be imported.
-local function read(op)
-  local answer = fence(op.profile, op.session, op.link_id)
-  if answer then
-    return retain_link(op.profile, answer)
-  elseif not are_here(op.profile) then
-    return NOT_HERE
-  end
-  op.facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'gone:' .. op.field)
-  op.there = redis.pcall('HGET', op.items, op.field)
-  local failed = op.facts.err and op.facts or type(op.there) == 'table' and op.there
-  return failed and answer_of(failed) or op.facts[2] and 'gone'
-end
 
 -- Returns `given`, or the stored item with the earlier of both dates.
 local function merged(there, given)
@@ -59,7 +33,7 @@ end
 local function import(op, given, event)
   local item, verdict = merged(op.there, given)
   local has_event = verdict ~= 'again'
-  if item ~= op.there and is_too_much(op, item, max_items, max_bytes, op.tried) then
+  if item ~= op.there and is_too_much(op, item) then
     return TOO_MANY
   elseif item ~= op.there and has_event and #event > space then
     return FULL
@@ -80,7 +54,7 @@ while at <= #text do
   i = i + 1
   local op = { profile = line(), session = line(), link_id = line(), field = line(), tried = tonumber(line()) }
   op.items = key_of(op.profile, 'i')
-  local answer, has_event = read(op), false
+  local answer, has_event = read_item(op, 'gone:' .. op.field) or op.facts[2] and 'gone', false
   if not answer then
     local event = ARGV[10 + 2 * i]
     answer, has_event = import(op, ARGV[9 + 2 * i], event)

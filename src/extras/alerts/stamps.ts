@@ -44,9 +44,7 @@ export function stampFormat(
       call.arg(lines.join(''));
     },
     decode(stamps, reply) {
-      const answers = listedAnswers<StampAnswer>(stamps.length, reply, (answer) =>
-        typeof answer === 'number' ? errorOf(answer) : answer,
-      );
+      const answers = listedAnswers<StampAnswer>(stamps.length, reply, errorOf);
       for (const [i, { alert }] of stamps.entries())
         if (alert !== undefined && answers[i] === undefined) onRecorded?.(alert.type, 1);
       return answers;

@@ -9,7 +9,6 @@ import type { ItemIndex } from '../../profiles/item-index.js';
 import { type Batched, type BatchFormat, listedAnswers } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { tagOf } from '../../redis/keys.js';
-import type { LUA } from '../../redis/lua-codes.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
 import type { AlertsConfig } from '../settings.js';
@@ -145,6 +144,5 @@ const FORMAT: BatchFormat<Entry, undefined> = {
   encode(entries, call) {
     call.arg(entries.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
   },
-  decode: (entries, reply) =>
-    listedAnswers<undefined>(entries.length, reply, (answer) => answer as typeof LUA.NOT_HERE),
+  decode: (entries, reply) => listedAnswers<undefined>(entries.length, reply),
 };

@@ -108,9 +108,6 @@ function importFormat(
         call.arg(line);
       }
     },
-    decode: (entries, reply) =>
-      listedAnswers<string>(entries.length, reply, (answer) =>
-        typeof answer === 'number' ? errorOf(answer) : answer,
-      ) as (string | Error)[],
+    decode: (entries, reply) => listedAnswers<string>(entries.length, reply, errorOf) as (string | Error)[],
   };
 }
