@@ -25,7 +25,7 @@ try {
   storage = localStorage;
 } catch {}
 storage ||= {};
-// What localStorage has refused, because it is forbidden or full.
+// Values that localStorage has refused, because it is forbidden or full.
 const unstored = {};
 
 /** @returns undefined if there is none, or its text is damaged */
@@ -82,7 +82,7 @@ async function sessionFor(isClick) {
   return next;
 }
 
-// The session after a 403, by which a tab learns that the visitor has logged in in another one.
+// The session that the service has refused because the visitor has logged in in another tab.
 let linked;
 function viaBackend() {
   const { id, owner } = who();
@@ -145,7 +145,7 @@ async function ask(path, body, key) {
     // A 200 of somebody else, like a shop's password page, is no answer.
     if (ok && !(json.profileId || json.shareLink)) throw 0;
     const { code } = json;
-    // What is somebody else's by now.
+    // The session has changed during the request, so the answer may be another visitor's.
     if (who().id !== (sessionId || '')) return { status: 403, json: {}, isForeign: true };
     const isForeign =
       (isOwn && status === 401) || code === 'session_belongs_to_customer' || code === 'session_retired';
