@@ -5,7 +5,8 @@ import { price, product, shareOf, shares, yesOrNo } from './panels.js';
 import { count, make, money, note, number } from './shared.js';
 import { table } from './table.js';
 
-const whole = (rows) => rows.find(({ part }) => part !== 'source' && part !== 'product') ?? rows[0];
+/** @returns the row of the whole shop. Without wishes, the panel `wishes` has one row without a part. */
+const whole = (rows) => rows.find(({ part }) => part === 'all') ?? rows[0];
 const partsOf = (rows, part) => rows.filter((row) => row.part === part);
 
 const amounts = (byCurrency) =>
@@ -70,13 +71,30 @@ const drawSources = shares(
     `, ${count(bought)} bought, ${count(removed)} ${source === 'Smart Save' ? 'undone' : 'removed'}`,
 );
 
+const WISHERS = [
+  { key: 'wishers', name: 'Wishers', show: count },
+  { key: 'customers', name: 'Customers', isMinor: true, show: count },
+  { key: 'guests', name: 'Guests', isMinor: true, show: count },
+];
+
+const worthColumn = (rows) => ({
+  key: 'value',
+  name: 'Worth',
+  order: byMainCurrency(rows, 'value'),
+  show: (value) => amounts(value) || '–',
+});
+
+const wishersTile = ({ wishers, customers, guests }) =>
+  tile('Wishers', count(wishers), `${count(customers)} customers, ${count(guests)} guests`);
+
+const noneOpen = () => [note('Every wish of this time was removed, moved to the cart or bought since.')];
+
 function drawOpen({ rows }) {
   const [all, products] = [whole(rows), partsOf(rows, 'product').slice(0, 100)];
-  if (all === undefined || Number(all.items) === 0)
-    return [note('Every wish of this time was removed, moved to the cart or bought since.')];
+  if (all === undefined || Number(all.items) === 0) return noneOpen();
   return [
     tiles(
-      tile('Wishers', count(all.wishers), `${count(all.customers)} customers, ${count(all.guests)} guests`),
+      wishersTile(all),
       tile('Open wishes', count(all.items), 'each variant counts'),
       ...Object.entries(all.value)
         .toSorted(([a], [b]) => a.localeCompare(b))
@@ -85,16 +103,9 @@ function drawOpen({ rows }) {
     table(
       [
         product,
-        { key: 'wishers', name: 'Wishers', show: count },
-        { key: 'customers', name: 'Customers', isMinor: true, show: count },
-        { key: 'guests', name: 'Guests', isMinor: true, show: count },
+        ...WISHERS,
         { key: 'items', name: 'Open wishes', isMinor: true, show: count },
-        {
-          key: 'value',
-          name: 'Worth',
-          order: byMainCurrency(products, 'value'),
-          show: (value) => amounts(value) || '–',
-        },
+        worthColumn(products),
       ],
       products,
       'open',
@@ -106,7 +117,7 @@ function drawOpen({ rows }) {
   ];
 }
 
-/** Of variants the lowest price and the highest. */
+/** @returns the lowest and the highest price of variants, by currency */
 const pricesText = (prices, highest = prices) =>
   Object.entries(prices)
     .map(([currency, low]) =>
@@ -153,10 +164,7 @@ function drawStock({ rows }) {
 }
 
 function drawLists({ rows }, _range, { wishes }) {
-  const [all, saved] = [
-    rows.find(({ part }) => part === 'all'),
-    wishes.rows.find(({ source }) => source === 'wishlist'),
-  ];
+  const [all, saved] = [whole(rows), wishes.rows.find(({ source }) => source === 'wishlist')];
   const links = Number(all?.share_links ?? 0);
   return [
     tiles(
@@ -189,26 +197,15 @@ export const WISHES = {
 };
 
 export function drawOpenVariants({ rows }) {
-  const [all, variants] = [rows.find(({ part }) => part === 'all'), partsOf(rows, 'variant')];
-  if (variants.length === 0)
-    return [note('Every wish of this time was removed, moved to the cart or bought since.')];
+  const [all, variants] = [whole(rows), partsOf(rows, 'variant')];
+  if (variants.length === 0) return noneOpen();
   return [
-    tiles(
-      tile('Wishers', count(all.wishers), `${count(all.customers)} customers, ${count(all.guests)} guests`),
-      tile('Worth', amounts(all.value) || '–', 'at the latest price'),
-    ),
+    tiles(wishersTile(all), tile('Worth', amounts(all.value) || '–', 'at the latest price')),
     table(
       [
         { key: 'variant_id', name: 'Variant', show: (id) => id || 'no variant' },
-        { key: 'wishers', name: 'Wishers', show: count },
-        { key: 'customers', name: 'Customers', isMinor: true, show: count },
-        { key: 'guests', name: 'Guests', isMinor: true, show: count },
-        {
-          key: 'value',
-          name: 'Worth',
-          order: byMainCurrency(variants, 'value'),
-          show: (value) => amounts(value) || '–',
-        },
+        ...WISHERS,
+        worthColumn(variants),
         { key: 'in_stock_now', name: 'In stock now', isMinor: true, show: yesOrNo },
         {
           key: 'prices_now',
