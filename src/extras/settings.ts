@@ -1,4 +1,4 @@
-// The settings that only extras have, and those of the commands that extras compose, also for `--help`.
+// The settings of extras, and of the commands that extras compose, also for `--help`.
 
 import { IDENTITY_SETTINGS, STORE } from '../app/settings.js';
 import type { Config, SettingName } from '../config.js';

@@ -7,7 +7,7 @@ import type { FollowingClient } from '../../clickhouse/following-client.js';
 import { ServiceError } from '../../errors.js';
 import { type Counting, look, type PopularProducts } from './look.js';
 
-/** Numbers are at most so old while ClickHouse answers. */
+/** The highest age of the numbers while ClickHouse answers. */
 export const MAX_AGE_S = 300;
 const RETRY_AFTER_S = 5;
 /** While an embedded ClickHouse starts, it has no URL. */

@@ -25,7 +25,7 @@ export function tile(name, value, below = '') {
   );
 }
 
-const tiles = (...all) => make('div', { class: 'tiles' }, ...all);
+export const tiles = (...all) => make('div', { class: 'tiles' }, ...all);
 
 /** Sorts by the amounts of one currency, that of most rows, because amounts of two can't be compared. */
 function byMainCurrency(rows, key) {
@@ -131,13 +131,13 @@ const stockText = (inStock, { variants, variants_in_stock: n }) => {
 };
 
 function drawStock({ rows }) {
-  const toldOf = (row) => Number(row.out_of_stock_when_wished) + Number(row.dearer_when_wished);
-  const told = partsOf(rows, 'product')
-    .filter((row) => toldOf(row) > 0)
-    .toSorted((a, b) => toldOf(b) - toldOf(a))
+  const wishesOf = (row) => Number(row.out_of_stock_when_wished) + Number(row.dearer_when_wished);
+  const products = partsOf(rows, 'product')
+    .filter((row) => wishesOf(row) > 0)
+    .toSorted((a, b) => wishesOf(b) - wishesOf(a))
     .slice(0, 100)
     .map((row) => ({ ...row, all_rows: row.all_told }));
-  if (told.length === 0)
+  if (products.length === 0)
     return [
       note('No open wish of this time was made while the product was out of stock, or dearer than now.'),
     ];
@@ -152,11 +152,11 @@ function drawStock({ rows }) {
           key: 'prices_now',
           name: 'Price now',
           isMinor: true,
-          order: byMainCurrency(told, 'prices_now'),
+          order: byMainCurrency(products, 'prices_now'),
           show: (prices, row) => pricesText(prices, row.highest_prices_now),
         },
       ],
-      told,
+      products,
       'stock',
       'stock and prices',
     ),

@@ -31,7 +31,7 @@
     return;
   }
 
-  // An id may be a number, and nobody null.
+  // The page may give a number, or null for a guest.
   const plain = (customer) => String(customer || '').trim();
   if (options.customer !== undefined) options.customer = plain(options.customer);
   const { userAgent } = navigator;

@@ -1,7 +1,7 @@
 // Requests, sessions and the back-off. Visits are sent again, too, after 503 or 429.
 net.fetch = async (url, init) => {
   for (let tries = 0; ; tries++) {
-    // Consent may have been withdrawn meanwhile.
+    // Consent may have been withdrawn during the wait.
     if (whyOff()) throw 0;
     const answer = await fetch(url, init);
     if (tries === 3 || ![429, 503].includes(answer.status)) return answer;
@@ -142,7 +142,7 @@ async function ask(path, body, key) {
     timer = setTimeout(() => stop.abort(), 12 * TIMEOUT);
     const { ok, status } = answer;
     const json = await answer.json().catch(() => ({}));
-    // A 200 of somebody else, like a shop's password page, is no answer.
+    // A 200 without our JSON, like a shop's password page, is no answer.
     if (ok && !(json.profileId || json.shareLink)) throw 0;
     const { code } = json;
     // The session has changed during the request, so the answer may be another visitor's.
