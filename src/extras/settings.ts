@@ -13,7 +13,7 @@ const STOREFRONT = [
   'SHARE_PAGE_URL',
 ] as const satisfies readonly SettingName[];
 
-/** Of the extras of `serve`. */
+/** The settings of the extras of `serve`. */
 export const EXTRAS_SETTINGS = [
   ...STOREFRONT,
   ...ALERTS,

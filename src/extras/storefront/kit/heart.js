@@ -16,7 +16,7 @@ function show(element, names, why) {
   fire(element, 'state', { states: names, why });
 }
 
-/** One element that fails stops no other. */
+/** An element that fails doesn't stop the others. */
 function paintAll(some = elements) {
   for (const element of some)
     try {

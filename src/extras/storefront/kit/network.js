@@ -134,7 +134,7 @@ async function ask(path, body, key) {
       headers: { 'content-type': 'application/json', ...(key && { 'idempotency-key': key }) },
       body: text,
       signal: stop.signal,
-      // Browsers limit the keepalive bodies under way to 64 KiB.
+      // Browsers limit the keepalive bodies of all pending requests to 64 KiB.
       keepalive: key && text.length < 5000,
     });
     // A long list may take longer over a slow connection.

@@ -2,7 +2,7 @@
 // gives it `kit` (lazy.js). ../scripts.ts joins its files.
 let kit;
 
-/** @returns functions, and by the names of elements the classes behind them: made with an element, painted with it */
+/** @returns functions, and by an element's name the class that builds and paints it */
 export default (given) => {
   kit = given;
   kit.addTexts(PAGE_NAMES, PAGE_TEXTS);

@@ -15,7 +15,7 @@ wishlist-heart{min-width:var(--wl-size,44px)}
 li{grid-template:auto 1fr auto auto/1fr;border:0;padding:0}
 .i{width:100%;grid-row:auto}`);
 const numberSheet = new CSSStyleSheet();
-// A soft shadow of letters is too thin on a photo: these are laid over one another.
+// One soft shadow is too thin on a photo, so several are layered.
 numberSheet.replaceSync(
   `span[part=popular]{text-shadow:${Array(6).fill('0 0 2px var(--h)').join()},0 0 5px var(--h)}`,
 );
@@ -139,7 +139,7 @@ class PopularList {
   }
 }
 
-/** @returns for each product that is sold, its `item` and what `today` would return for it */
+/** @returns the `item` of each product that the shop sells, and its `now` as in today() */
 async function learn(products, host) {
   const { options, warn } = kit;
   try {

@@ -2,7 +2,7 @@
 
 /**
  * @returns by product: `price`, `compareAt`, `currency`, and `available`, which is null if the product isn't sold any
- *   more; nothing for a product of which nothing could be learnt
+ *   more; no entry for a product whose request failed
  */
 async function today(some) {
   const { options, warn } = kit;
