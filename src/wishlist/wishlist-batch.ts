@@ -127,14 +127,19 @@ function wishlistFormat(
       for (const content of contents) call.arg(content);
     },
     decode(entries, reply) {
-      const answers = listedAnswers<WishlistAnswer>(entries.length, reply, (answer) =>
-        typeof answer === 'number' ? errorOf(answer) : answer,
-      );
+      const answers = itemAnswers(entries.length, reply);
       if (onRecorded !== undefined)
         for (const [i, { change }] of entries.entries()) reportEvents(change, answers[i], onRecorded);
       return answers;
     },
   };
+}
+
+/** @returns as listedAnswers(), from a script that answers an error by its number */
+export function itemAnswers(ops: number, reply: unknown) {
+  return listedAnswers<string>(ops, reply, (answer) =>
+    typeof answer === 'number' ? errorOf(answer) : answer,
+  );
 }
 
 function reportEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
@@ -172,6 +177,6 @@ function sizeOf({ change }: WishlistEntry): number {
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 
-export function errorOf(code: number): ServiceError {
+function errorOf(code: number): ServiceError {
   return code === LUA.TOO_MANY ? new ServiceError('too_many_items') : overloaded('stream');
 }

@@ -1,12 +1,12 @@
 // Stores the reported state of a product in items: a tick's items in one call of lua/extras/alerts/stampItems.lua.
 
 import type { OnRecorded } from '../../events/appender.js';
-import { type Batched, type BatchFormat, listedAnswers } from '../../redis/batch-calls.js';
+import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { bucketOf } from '../../redis/keys.js';
 import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
-import { errorOf, type PendingEvent } from '../../wishlist/wishlist-batch.js';
+import { itemAnswers, type PendingEvent } from '../../wishlist/wishlist-batch.js';
 
 /** Undefined if it was stored; else LUA.ITEM_CHANGED or a redirect. */
 export type StampAnswer = string | undefined;
@@ -44,9 +44,7 @@ export function stampFormat(
       call.arg(lines.join(''));
     },
     decode(stamps, reply) {
-      const answers = listedAnswers<StampAnswer>(stamps.length, reply, (answer) =>
-        typeof answer === 'number' ? errorOf(answer) : answer,
-      );
+      const answers = itemAnswers(stamps.length, reply);
       for (const [i, { alert }] of stamps.entries())
         if (alert !== undefined && answers[i] === undefined) onRecorded?.(alert.type, 1);
       return answers;

@@ -5,7 +5,7 @@ import { encodeEvent } from '../../events/row.js';
 import { type Identity, namesIn } from '../../identity-rules.js';
 import type { ItemContent } from '../../item-fields.js';
 import type { ItemIndex } from '../../profiles/item-index.js';
-import { type Batched, type BatchFormat, listedAnswers } from '../../redis/batch-calls.js';
+import type { Batched, BatchFormat } from '../../redis/batch-calls.js';
 import type { Batcher } from '../../redis/batcher.js';
 import { bucketOf } from '../../redis/keys.js';
 import { isRedirect, type Location } from '../../redis/location.js';
@@ -13,7 +13,7 @@ import { loadScript } from '../../redis/scripts.js';
 import type { Store } from '../../redis/store.js';
 import { itemField, newItem } from '../../wishlist/item.js';
 import { addPayload } from '../../wishlist/items.js';
-import { errorOf, type ItemLimits } from '../../wishlist/wishlist-batch.js';
+import { type ItemLimits, itemAnswers } from '../../wishlist/wishlist-batch.js';
 import { IMPORT } from './origin.js';
 
 export type ImportOutcome = 'new' | 'there' | 'again' | 'gone';
@@ -108,9 +108,6 @@ function importFormat(
         call.arg(line);
       }
     },
-    decode: (entries, reply) =>
-      listedAnswers<string>(entries.length, reply, (answer) =>
-        typeof answer === 'number' ? errorOf(answer) : answer,
-      ) as (string | Error)[],
+    decode: (entries, reply) => itemAnswers(entries.length, reply) as (string | Error)[],
   };
 }
