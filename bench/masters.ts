@@ -23,7 +23,7 @@ const PLANS = [
 ] as const;
 const PLAN = PLANS[2];
 
-/** Parts of the day's peak, with all processes and with those of three machines of four. */
+/** `load` is a part of the day's peak. */
 const DAY = [
   { title: 'night', load: 0.05, serves: PLAN.serves },
   { title: 'mean of a day', load: 1 / 3, serves: PLAN.serves },

@@ -44,7 +44,7 @@ export interface Outcome {
   /** From a request's arrival until its answer. */
   readonly visitMs: Times;
   readonly readMs: Times;
-  /** Of one core: this process, and what it alone asks of a master. */
+  /** Busy part of a core: of this process, and of a master by this process's calls. */
   readonly serveCpu: number;
   readonly masterCpu: number;
   readonly refused: number;

@@ -56,7 +56,7 @@ export class VirtualLoop {
     }
   }
 
-  /** What falls due meanwhile is for the next round, as in Node. */
+  /** Leaves timers that fall due during the round to the next one, as Node does. */
   async #runDue(all: Due[]): Promise<void> {
     let count = 0;
     while (count < all.length && (all[count] as Due).at <= this.#now) count++;

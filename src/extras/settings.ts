@@ -1,4 +1,4 @@
-// The settings that only extras have, and those of the commands that extras compose, also for `--help`.
+// The settings of extras, and of the commands that extras compose, also for `--help`.
 
 import { IDENTITY_SETTINGS, STORE } from '../app/settings.js';
 import type { Config, SettingName } from '../config.js';
@@ -13,7 +13,7 @@ const STOREFRONT = [
   'SHARE_PAGE_URL',
 ] as const satisfies readonly SettingName[];
 
-/** Of the extras of `serve`. */
+/** The settings of the extras of `serve`. */
 export const EXTRAS_SETTINGS = [
   ...STOREFRONT,
   ...ALERTS,

@@ -48,6 +48,11 @@ t.test('the gzipped beacon is at most 2,048 bytes, and only clients that accept 
     t.equal(await encodingFor(refused), undefined, refused);
 });
 
+t.test('the gzipped kit is at most 10 KB, as docs/storefront.md says', async (t) => {
+  const { bytes } = await bytesOf('/wishlist.js', 'gzip');
+  t.ok(bytes.length <= 10_240, `${bytes.length} bytes`);
+});
+
 t.test(
   'a client that has the current beacon gets a 304 without a body, and keeps its connection',
   async (t) => {

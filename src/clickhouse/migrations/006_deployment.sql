@@ -1,4 +1,4 @@
--- Where the rows come from, and the database's settings. These tables are the same on every server of a cluster.
+-- The Redis that the rows come from, and the database's settings. These tables are the same on every server of a cluster.
 
 -- The fingerprint of Redis's salt, by key prefix. `flush` refuses a Redis with another salt, because it would have other
 -- profile ids than the rows here. The latest row counts.

@@ -112,7 +112,7 @@ GROUP BY visitor, product
 HAVING wished_at != 0;
 
 -- Each open wish: wished for in the period, and neither removed, moved to the cart nor bought since
--- A visitor has one for each variant of a product. currency, quantity, price and was_out_of_stock are those of the last wish.
+-- A visitor has one for each variant of a product. currency, quantity, price and was_out_of_stock are from the last wish.
 CREATE OR REPLACE VIEW {database}.open_items {on_cluster} AS
 SELECT
     visitor,
@@ -130,7 +130,7 @@ FROM
         visitor,
         product,
         max(known.is_customer) AS is_customer,
-        groupArrayIf((added_at, variant, told), added_at > ended_at AND added_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})) AS items,
+        groupArrayIf((added_at, variant, last_add), added_at > ended_at AND added_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})) AS items,
         max(bought_at) AS bought_at
     FROM
     (
@@ -140,7 +140,7 @@ FROM
             steps.variant AS variant,
             max(steps.is_customer) AS is_customer,
             maxIf(steps.occurred_at, steps.step = 'add') AS added_at,
-            argMaxIf((steps.currency, steps.quantity, steps.price, ifNull(steps.inventory_available = false, false)), steps.occurred_at, steps.step = 'add') AS told,
+            argMaxIf((steps.currency, steps.quantity, steps.price, ifNull(steps.inventory_available = false, false)), steps.occurred_at, steps.step = 'add') AS last_add,
             maxIf(steps.occurred_at, steps.step NOT IN ('add', 'purchase')) AS ended_at,
             maxIf(steps.occurred_at, steps.step = 'purchase') AS bought_at
         FROM {database}.steps_by_visitor AS steps

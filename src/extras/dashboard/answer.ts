@@ -1,4 +1,4 @@
-// What all answers of the dashboard have, and the body of a request.
+// Headers of all answers of the dashboard, and JSON of answers and requests.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ownPagePolicy } from '../../http/own-pages.js';

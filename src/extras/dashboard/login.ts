@@ -1,5 +1,5 @@
-// A browser exchanges a token for a session cookie: the shared one, or a person's own. Sessions are in memory only. The answer to a wrong token is
-// delayed to keep the log short; the right token is never delayed.
+// A browser exchanges a token, the shared one or a person's own, for a session cookie. Sessions are in memory only. The
+// answer to a wrong token is delayed to keep the log short; the right token is never delayed.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -65,7 +65,7 @@ export class Login {
     return `${COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`;
   }
 
-  /** @returns undefined if nobody is logged in */
+  /** @returns undefined without a valid session */
   personOf(cookies: string, now: number): Person | undefined {
     const sessions = idsIn(cookies).map((id) => this.#sessions.get(id));
     return sessions.find((session) => session !== undefined && session.until > now);

@@ -54,7 +54,7 @@ function daysBefore({ from, to }: Range): Range {
 const yearBefore = (day: string) =>
   `${Number(day.slice(0, 4)) - 1}${day.slice(4).replace('-02-29', '-02-28')}`;
 
-/** A panel that is compared has the days of both times: those of the time before, or of the same time a year ago. */
+/** A compared panel also has the days of the time before, or of the same time a year ago. */
 export function comparedStatementOf(
   panel: Panel,
   range: Range,

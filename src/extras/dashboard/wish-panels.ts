@@ -1,7 +1,8 @@
-// Panels that answer two sections of the page by one statement, because each reads the same steps: what became of wishes
-// (funnel and sources), and open wishes (their value, and what was out of stock or dearer).
+// Panels of two sections each, whose one statement reads the steps once: results of wishes (funnel and sources), and open
+// wishes (their value, and products that were out of stock or dearer).
 //
-// They contain the SELECT of their view, because ClickHouse plans a parameterized view twice. `part` is 'all' in the row of the whole shop, whose visitors each count once.
+// They contain the SELECT of their view, because ClickHouse plans a parameterized view twice. `part` is 'all' in the row
+// of the whole shop, whose visitors each count once.
 
 import { definitionOf } from '../../clickhouse/views.js';
 import { IN_TIME, type Panel } from './panel.js';
@@ -84,7 +85,7 @@ ORDER BY part, isNull(source), wishes DESC, source`,
   {
     name: 'open',
     title: 'Open wishes: of all, and by product',
-    // Rows of the products with most wishers, and of those that most wished while out of stock or dearer.
+    // Products with most wishers, and products with most wishes while they were out of stock or dearer.
     sql: `SELECT open.part AS part, products.product_id AS product_id, products.product_handle AS product_handle, products.product_title AS product_title,
     open.wishers AS wishers, open.customers AS customers, open.guests AS guests, open.items AS items, open.value AS value,
     open.out_of_stock_when_wished AS out_of_stock_when_wished, open.in_stock_now AS in_stock_now, open.variants_in_stock AS variants_in_stock,

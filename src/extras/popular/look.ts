@@ -47,7 +47,7 @@ export interface PopularProducts {
 export interface Counting {
   /** A number below it is 0. */
   readonly from: number;
-  /** Events of so many days count; 0 is for ever. */
+  /** Events of the last days that count; 0 means all events. */
   readonly days: number;
 }
 

@@ -7,12 +7,12 @@ import type { FollowingClient } from '../../clickhouse/following-client.js';
 import { ServiceError } from '../../errors.js';
 import { type Counting, look, type PopularProducts } from './look.js';
 
-/** Numbers are at most so old while ClickHouse answers. */
+/** The highest age of the numbers while ClickHouse answers. */
 export const MAX_AGE_S = 300;
 const RETRY_AFTER_S = 5;
 /** While an embedded ClickHouse starts, it has no URL. */
 const WITHOUT_URL_MS = 5_000;
-/** `flush` may yet create the tables, and ClickHouse may restart: the log names a cause that lasts. */
+/** Fewer failures are not logged: `flush` may not have created the tables yet, and ClickHouse may restart. */
 const LOGGED_FAILURES = 3;
 
 export interface Looks {

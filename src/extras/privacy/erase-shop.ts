@@ -23,7 +23,7 @@ const VISITOR_TAGS = ['k', 'email', 'share'];
 /** Called before each page; throws to end the run. */
 export type OnStep = () => Promise<void> | void;
 
-/** @param tags those of extras */
+/** @param tags of extras' keys about visitors */
 export async function eraseShop(
   store: Store,
   pending: Pending,

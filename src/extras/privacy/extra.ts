@@ -10,7 +10,7 @@ import { exportOperation } from './export-routes.js';
 import { Exporter } from './exporter.js';
 import { complianceMetrics } from './metrics.js';
 
-/** @param pollMs milliseconds between the looks for open requests */
+/** @param pollMs milliseconds between the scans for open requests */
 export const privacyWith =
   ({ pollMs }: { readonly pollMs?: number }): Extra =>
   ({ store, config, log, webhooks, clickhouseUrl, failuresOf, onClose }) => ({

@@ -1,5 +1,5 @@
-// A chart of a value per day, with the time that it is compared with. The legend shows the values of the chosen day. A range of one day
-// is shown as bars.
+// A chart of a value per day, with the time that it is compared with. The legend shows the values of the chosen day. A
+// range of one day is shown as bars.
 
 import { bars } from './bars.js';
 import { compared, otherTime } from './comparison.js';

@@ -1,5 +1,5 @@
-// What the page's days are compared with: the time before, or, with `compare=year` in the address, the same dates a year
-// ago. Only complete days are compared.
+// Compares the page's days with the time before, or, with `compare=year` in the address, with the same dates a year ago.
+// Only complete days are compared.
 
 import { go, onAddress, parameter } from './address.js';
 import { $, DAY, inDays, make, percent, today, unbroken } from './shared.js';
@@ -31,7 +31,7 @@ export function daysCompared({ now, was }) {
   return days;
 }
 
-/** What the other time is called, as in "more than …". */
+/** @returns the other time's name, as in "more than …" */
 export const otherTime = () => (isYear() ? 'a year ago' : 'before');
 
 export function change(now, was, isLessBetter = false) {

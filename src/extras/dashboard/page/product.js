@@ -8,7 +8,7 @@ import { openPage } from './frame.js';
 import { DRAW, picture, price, shares, shopLink, yesOrNo } from './panels.js';
 import { $, count, make, money, note, number, percent, shareText } from './shared.js';
 import { table } from './table.js';
-import { drawOpenVariants, tile } from './wishes.js';
+import { drawOpenVariants, tile, tiles } from './wishes.js';
 
 const CHARTS = { visits: 'Visits', visitors: 'Visitors', wishes: 'Added to a wishlist' };
 const drawSources = shares(
@@ -36,9 +36,7 @@ function drawWhole({ rows: [row] }) {
     ? 'Nobody looked at this product on these days.'
     : 'Nobody looked at a product with this handle on these days, and no wishlist ever had one.';
   return [
-    make(
-      'div',
-      { class: 'tiles' },
+    tiles(
       tile('Visits', count(row.visits), 'every visit counts'),
       tile('Visitors', count(row.visitors), 'each counts once'),
       tile('Wishers', count(row.wishers), 'visitors who wished'),

@@ -1,4 +1,4 @@
-// Draws what is kept of one visitor. All texts of a visitor become text nodes; links and pictures come from the server,
+// Draws the data of one visitor. All texts of a visitor become text nodes; links and pictures come from the server,
 // which makes them from the shop's settings.
 
 import { count, make, money, note } from './shared.js';

@@ -1,5 +1,5 @@
-// The page of visitors, for support: it finds one, shows what is kept, downloads and erases it. Requests are POSTs, so
-// that addresses are in no URL, history or access log. Nothing of a visitor is in the address or title of this page.
+// The page of visitors, for support: it finds, shows, downloads and erases a visitor's data. Requests are POSTs, so that
+// no e-mail address is in a URL, a history or an access log. Nothing of a visitor is in this page's address or title.
 
 import './search.js';
 import { askForToken, beginSession, reveal } from './session.js';

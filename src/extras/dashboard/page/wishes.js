@@ -5,7 +5,8 @@ import { price, product, shareOf, shares, yesOrNo } from './panels.js';
 import { count, make, money, note, number } from './shared.js';
 import { table } from './table.js';
 
-const whole = (rows) => rows.find(({ part }) => part !== 'source' && part !== 'product') ?? rows[0];
+/** @returns the row of the whole shop. Without wishes, the panel `wishes` has one row without a part. */
+const whole = (rows) => rows.find(({ part }) => part === 'all') ?? rows[0];
 const partsOf = (rows, part) => rows.filter((row) => row.part === part);
 
 const amounts = (byCurrency) =>
@@ -24,7 +25,7 @@ export function tile(name, value, below = '') {
   );
 }
 
-const tiles = (...all) => make('div', { class: 'tiles' }, ...all);
+export const tiles = (...all) => make('div', { class: 'tiles' }, ...all);
 
 /** Sorts by the amounts of one currency, that of most rows, because amounts of two can't be compared. */
 function byMainCurrency(rows, key) {
@@ -70,13 +71,30 @@ const drawSources = shares(
     `, ${count(bought)} bought, ${count(removed)} ${source === 'Smart Save' ? 'undone' : 'removed'}`,
 );
 
+const WISHERS = [
+  { key: 'wishers', name: 'Wishers', show: count },
+  { key: 'customers', name: 'Customers', isMinor: true, show: count },
+  { key: 'guests', name: 'Guests', isMinor: true, show: count },
+];
+
+const worthColumn = (rows) => ({
+  key: 'value',
+  name: 'Worth',
+  order: byMainCurrency(rows, 'value'),
+  show: (value) => amounts(value) || '–',
+});
+
+const wishersTile = ({ wishers, customers, guests }) =>
+  tile('Wishers', count(wishers), `${count(customers)} customers, ${count(guests)} guests`);
+
+const noneOpen = () => [note('Every wish of this time was removed, moved to the cart or bought since.')];
+
 function drawOpen({ rows }) {
   const [all, products] = [whole(rows), partsOf(rows, 'product').slice(0, 100)];
-  if (all === undefined || Number(all.items) === 0)
-    return [note('Every wish of this time was removed, moved to the cart or bought since.')];
+  if (all === undefined || Number(all.items) === 0) return noneOpen();
   return [
     tiles(
-      tile('Wishers', count(all.wishers), `${count(all.customers)} customers, ${count(all.guests)} guests`),
+      wishersTile(all),
       tile('Open wishes', count(all.items), 'each variant counts'),
       ...Object.entries(all.value)
         .toSorted(([a], [b]) => a.localeCompare(b))
@@ -85,16 +103,9 @@ function drawOpen({ rows }) {
     table(
       [
         product,
-        { key: 'wishers', name: 'Wishers', show: count },
-        { key: 'customers', name: 'Customers', isMinor: true, show: count },
-        { key: 'guests', name: 'Guests', isMinor: true, show: count },
+        ...WISHERS,
         { key: 'items', name: 'Open wishes', isMinor: true, show: count },
-        {
-          key: 'value',
-          name: 'Worth',
-          order: byMainCurrency(products, 'value'),
-          show: (value) => amounts(value) || '–',
-        },
+        worthColumn(products),
       ],
       products,
       'open',
@@ -106,7 +117,7 @@ function drawOpen({ rows }) {
   ];
 }
 
-/** Of variants the lowest price and the highest. */
+/** @returns the lowest and the highest price of variants, by currency */
 const pricesText = (prices, highest = prices) =>
   Object.entries(prices)
     .map(([currency, low]) =>
@@ -120,13 +131,13 @@ const stockText = (inStock, { variants, variants_in_stock: n }) => {
 };
 
 function drawStock({ rows }) {
-  const toldOf = (row) => Number(row.out_of_stock_when_wished) + Number(row.dearer_when_wished);
-  const told = partsOf(rows, 'product')
-    .filter((row) => toldOf(row) > 0)
-    .toSorted((a, b) => toldOf(b) - toldOf(a))
+  const wishesOf = (row) => Number(row.out_of_stock_when_wished) + Number(row.dearer_when_wished);
+  const products = partsOf(rows, 'product')
+    .filter((row) => wishesOf(row) > 0)
+    .toSorted((a, b) => wishesOf(b) - wishesOf(a))
     .slice(0, 100)
     .map((row) => ({ ...row, all_rows: row.all_told }));
-  if (told.length === 0)
+  if (products.length === 0)
     return [
       note('No open wish of this time was made while the product was out of stock, or dearer than now.'),
     ];
@@ -141,11 +152,11 @@ function drawStock({ rows }) {
           key: 'prices_now',
           name: 'Price now',
           isMinor: true,
-          order: byMainCurrency(told, 'prices_now'),
+          order: byMainCurrency(products, 'prices_now'),
           show: (prices, row) => pricesText(prices, row.highest_prices_now),
         },
       ],
-      told,
+      products,
       'stock',
       'stock and prices',
     ),
@@ -153,10 +164,7 @@ function drawStock({ rows }) {
 }
 
 function drawLists({ rows }, _range, { wishes }) {
-  const [all, saved] = [
-    rows.find(({ part }) => part === 'all'),
-    wishes.rows.find(({ source }) => source === 'wishlist'),
-  ];
+  const [all, saved] = [whole(rows), wishes.rows.find(({ source }) => source === 'wishlist')];
   const links = Number(all?.share_links ?? 0);
   return [
     tiles(
@@ -189,26 +197,15 @@ export const WISHES = {
 };
 
 export function drawOpenVariants({ rows }) {
-  const [all, variants] = [rows.find(({ part }) => part === 'all'), partsOf(rows, 'variant')];
-  if (variants.length === 0)
-    return [note('Every wish of this time was removed, moved to the cart or bought since.')];
+  const [all, variants] = [whole(rows), partsOf(rows, 'variant')];
+  if (variants.length === 0) return noneOpen();
   return [
-    tiles(
-      tile('Wishers', count(all.wishers), `${count(all.customers)} customers, ${count(all.guests)} guests`),
-      tile('Worth', amounts(all.value) || '–', 'at the latest price'),
-    ),
+    tiles(wishersTile(all), tile('Worth', amounts(all.value) || '–', 'at the latest price')),
     table(
       [
         { key: 'variant_id', name: 'Variant', show: (id) => id || 'no variant' },
-        { key: 'wishers', name: 'Wishers', show: count },
-        { key: 'customers', name: 'Customers', isMinor: true, show: count },
-        { key: 'guests', name: 'Guests', isMinor: true, show: count },
-        {
-          key: 'value',
-          name: 'Worth',
-          order: byMainCurrency(variants, 'value'),
-          show: (value) => amounts(value) || '–',
-        },
+        ...WISHERS,
+        worthColumn(variants),
         { key: 'in_stock_now', name: 'In stock now', isMinor: true, show: yesOrNo },
         {
           key: 'prices_now',

@@ -9,7 +9,7 @@ import { readRows } from '../rows.js';
 
 const LONGEST = 5;
 const MOST_WISHED = 10;
-/** Wishes of so many days are asked for restocks and for purchases. */
+/** The days of the wishes that are compared with restocks and purchases. */
 const WISH_DAYS = 90;
 const PATIENCE_MS = 60_000;
 const DAY_MS = 86_400_000;

@@ -13,8 +13,8 @@ interface Container {
   index: number;
 }
 
-const SPACE = /[\s]/;
-/** What may change strings or depth. */
+const SPACE = /\s/;
+/** Begins a string, or changes the depth. */
 const INNER = /["{}[\]]/g;
 const ENDS_STRING = /["\\]/g;
 const ENDS_PLAIN = /[\s,}\]]/g;
@@ -25,7 +25,6 @@ export class JsonSplitter {
   /** The unfinished key or value. */
   #text = '';
   #want: Want | 'key' | undefined;
-  #size = 0;
   #depth = 0;
   #isString = false;
   #isEscaped = false;
@@ -75,7 +74,6 @@ export class JsonSplitter {
   #begin(want: Want | 'key', character: string, at: number): number {
     this.#want = want;
     this.#text = '';
-    this.#size = 0;
     this.#depth = 0;
     this.#isString = false;
     this.#isEscaped = false;
@@ -93,18 +91,9 @@ export class JsonSplitter {
       } else if (this.#isEscaped) {
         this.#isEscaped = false;
         at++;
-      } else if (this.#isString) {
-        at = next(ENDS_STRING, text, at);
-        if (text[at] === '"') this.#isString = false;
-        if (text[at] === '\\') this.#isEscaped = true;
-        at++;
-        if (at <= text.length && !this.#isString && this.#depth === 0) return this.#finish(text, from, at);
       } else {
-        at = next(INNER, text, at);
-        const character = text[at];
-        if (character === '"') this.#isString = true;
-        else if (character === '{' || character === '[') this.#depth++;
-        else if (character !== undefined) this.#depth--;
+        at = next(this.#isString ? ENDS_STRING : INNER, text, at);
+        this.#note(text[at]);
         at++;
         if (at <= text.length && !this.#isString && this.#depth === 0) return this.#finish(text, from, at);
       }
@@ -113,10 +102,18 @@ export class JsonSplitter {
     return text.length;
   }
 
+  /** @param character matched by ENDS_STRING in a string, by INNER elsewhere; undefined if `text` has no more of them */
+  #note(character: string | undefined): void {
+    if (character === '"') this.#isString = !this.#isString;
+    else if (character === '\\') this.#isEscaped = true;
+    else if (character === '{' || character === '[') this.#depth++;
+    else if (character !== undefined) this.#depth--;
+  }
+
   #keep(text: string, from: number, to: number): void {
     if (this.#want === 'skip') return;
-    this.#size += to - from;
-    if (this.#size > this.maxSize) throw new RangeError('a value of the JSON is too large');
+    if (this.#text.length + to - from > this.maxSize)
+      throw new RangeError('a value of the JSON is too large');
     this.#text += text.slice(from, to);
   }
 

@@ -1,4 +1,4 @@
-// Asks the service's API for visitors' pages: GET and DELETE /profile. What goes wrong becomes a sentence for the page.
+// Asks the service's API for visitors' pages: GET and DELETE /profile. Failures become sentences for the page.
 // Redirects are not followed, because they would take the key elsewhere.
 
 import { certificateFault } from '../../../certificates.js';

@@ -1,4 +1,4 @@
-// What a visitor's page shows of an export: of each list its length and a bounded number of rows.
+// Reads an export for a visitor's page: the length and a bounded number of rows of each list.
 
 import { StringDecoder } from 'node:string_decoder';
 import { imageAddress } from '../../../http/html.js';
@@ -35,7 +35,7 @@ export class VisitorReader {
   #profileId = '';
   #names: Names = { customerIds: empty(), sessionIds: empty() };
   #profile: Fields = {};
-  /** Of whatever has a time: a profile without facts has none of its own. */
+  /** The first and the last time in the export: a profile without facts has no times of its own. */
   #firstAt = '';
   #lastAt = '';
   readonly #items = empty<Fields>();

@@ -53,7 +53,7 @@ export class VisitorsPage {
     return path === '/visitors/erase' ? this.#erase : undefined;
   }
 
-  /** @param signal aborts when the answer was sent or the browser is gone */
+  /** @param signal aborts when the answer was sent or the browser has disconnected */
   async answer(
     action: NonNullable<ReturnType<VisitorsPage['actionAt']>>,
     { name }: Person,
@@ -99,7 +99,7 @@ export class VisitorsPage {
     let isAnId = false;
     for (const by of kinds)
       try {
-        const visitor = await this.#read(name, 'viewed', { by, text }, reading);
+        const visitor = await this.#read(name, { by, text }, reading);
         if (visitor !== undefined) return [200, { by, ...visitor }];
         isAnId = true;
       } catch (error) {
@@ -112,22 +112,24 @@ export class VisitorsPage {
   }
 
   /** Writes a log line for each visitor before it is shown. */
-  async #read(name: string, what: string, named: Named, signal: AbortSignal) {
+  #read(name: string, named: Named, signal: AbortSignal): Promise<object | undefined> {
+    const onProfile = (profileId: string) => this.#audit.info({ login: name, profileId }, 'visitor viewed');
+    return this.#readExport(named, signal, onProfile);
+  }
+
+  /** @returns undefined if nothing is kept */
+  async #readExport(named: Named, signal: AbortSignal, onProfile: (profileId: string) => void) {
     const bytes = await this.service.export(named, signal);
     if (bytes === undefined) return undefined;
-    const reader = new VisitorReader(this.links, (profileId) =>
-      this.#audit.info({ login: name, profileId }, `visitor ${what}`),
-    );
+    const reader = new VisitorReader(this.links, onProfile);
     for await (const part of bytes) reader.write(part);
     return reader.end();
   }
 
-  async #export(name: string, { kinds, text, profiles }: Wish, signal: AbortSignal): Promise<VisitorsAnswer> {
-    const [by] = kinds;
-    if (kinds.length > 1 || by === undefined) return [400, { error: 'Find the visitor first.' }];
-    const bytes = await this.service.export({ by, text }, signal);
+  async #export(name: string, wish: Wish, signal: AbortSignal): Promise<VisitorsAnswer> {
+    const bytes = await this.service.export(foundBy(wish), signal);
     if (bytes === undefined) return [404, { error: NOTHING }];
-    const parts = this.#checked(name, bytes, profiles);
+    const parts = this.#checked(name, bytes, wish.profiles);
     const first = await parts.next();
     return { bytes: first.done ? parts : startingWith(first.value, parts) };
   }
@@ -145,23 +147,19 @@ export class VisitorsPage {
     reader.end();
   }
 
-  async #erase(name: string, { kinds, text, profiles }: Wish, signal: AbortSignal): Promise<VisitorsAnswer> {
-    const [by] = kinds;
-    if (kinds.length > 1 || by === undefined) return [400, { error: 'Find the visitor first.' }];
+  async #erase(name: string, wish: Wish, signal: AbortSignal): Promise<VisitorsAnswer> {
+    const named = foundBy(wish);
     const found = new Set<string>();
     const reading = AbortSignal.any([signal, AbortSignal.timeout(READ_MS)]);
-    const bytes = await this.service.export({ by, text }, reading);
-    if (bytes === undefined) return [404, { error: NOTHING }];
-    const reader = new VisitorReader(this.links, (profileId) => found.add(profileId));
-    for await (const part of bytes) reader.write(part);
-    reader.end();
-    if (found.size !== profiles.size || [...found].some((one) => !profiles.has(one)))
+    const visitor = await this.#readExport(named, reading, (profileId) => found.add(profileId));
+    if (visitor === undefined) return [404, { error: NOTHING }];
+    if (found.size !== wish.profiles.size || [...found].some((one) => !wish.profiles.has(one)))
       throw new Refusal(409, GONE);
     // Before it is done: a crash must not leave an erasure without its line.
     for (const profileId of found) this.#audit.info({ login: name, profileId }, 'visitor erased');
     try {
       // Not aborted with the browser: whether it was done would be unknown.
-      return [200, { erased: await this.service.erase({ by, text }, AbortSignal.timeout(READ_MS)) }];
+      return [200, { erased: await this.service.erase(named, AbortSignal.timeout(READ_MS)) }];
     } catch (error) {
       for (const profileId of found)
         this.#audit.warn({ login: name, profileId, err: error }, 'erasure of a visitor not confirmed');
@@ -199,6 +197,12 @@ export class VisitorsPage {
 async function* startingWith(first: Uint8Array, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield first;
   yield* rest;
+}
+
+/** @throws Refusal if the kind of the id is not known yet */
+function foundBy({ kinds: [by, ...others], text }: Wish): Named {
+  if (by === undefined || others.length > 0) throw new Refusal(400, 'Find the visitor first.');
+  return { by, text };
 }
 
 function readWish(body: unknown): Wish | undefined {

@@ -17,7 +17,7 @@
     window.wishmeterOptions,
   );
   // @include first
-  // A copy of the page that Turbo or htmx shows again has the tag with its mark, and a customer of back then.
+  // Turbo and htmx may show a cached copy of the page. Its tag has this mark, and perhaps a former customer.
   if (tag) tag.dataset.seen = '';
   // The page's stub has queued earlier calls. (window.wishmeter may also be an element.)
   const { queue, visit, update } = Object(window.wishmeter);
@@ -31,7 +31,7 @@
     return;
   }
 
-  // An id may be a number, and nobody null.
+  // The page may give a number, or null for a guest.
   const plain = (customer) => String(customer || '').trim();
   if (options.customer !== undefined) options.customer = plain(options.customer);
   const { userAgent } = navigator;
@@ -236,7 +236,7 @@
   // Notices a logout also on pages without a visit.
   if (options.customer !== undefined) api.session();
 
-  // A kit that fails stops no visit.
+  // Visits are counted even if the kit fails.
   const startKit = () => {
     // @include kit
   };

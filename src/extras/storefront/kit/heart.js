@@ -16,7 +16,7 @@ function show(element, names, why) {
   fire(element, 'state', { states: names, why });
 }
 
-/** One element that fails stops no other. */
+/** An element that fails doesn't stop the others. */
 function paintAll(some = elements) {
   for (const element of some)
     try {
@@ -76,8 +76,7 @@ class Heart extends Painted {
   }
 
   /** @returns the ids for /item/check */
-  check() {
-    const { productId, variantId } = this.item();
+  check({ productId, variantId } = this.item()) {
     return { productId, variantId: this.isAny() ? null : variantId };
   }
 
@@ -86,7 +85,7 @@ class Heart extends Painted {
     const saved = savedKey(item, this.isAny());
     const k = keyOf(this.isAny() ? { ...item, variantId: ALL } : item);
     const why = whyOff() || (!saved && item.price === null && 'price');
-    const isUnknown = !isAnswered(this.check()) && cache.at === undefined;
+    const isUnknown = !isAnswered(this.check(item)) && cache.at === undefined;
     const isOff = why || (isUnknown && off);
     const isSaved = Boolean(saved && !why);
     const holds = {
@@ -102,7 +101,7 @@ class Heart extends Painted {
     this.button.setAttribute('aria-pressed', isSaved);
     this.button.setAttribute('aria-label', text(this, 'label', item.productTitle));
     this.button.setAttribute('aria-disabled', Boolean(why));
-    if (this.hasAttribute('popular')) secondScript().then(({ popular }) => popular(this));
+    if (this.hasAttribute('popular')) secondScript().then(({ popular }) => popular(this, item));
   }
 
   toggle() {

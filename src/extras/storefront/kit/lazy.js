@@ -1,12 +1,12 @@
-// What is in the second script, /<SCRIPT_NAME>-page.js, which is imported once a page needs it: the list, and messages.
+// Imports the second script, /<SCRIPT_NAME>-page.js, once a page needs a list or a message.
 
 /**
- * All that the second script gets. A browser may have an older version of either script in its cache, so a function
- * that is added here may be missing there.
+ * The second script's access to this one. A browser's cache may combine versions of the two, so a function that is added
+ * here may be missing there.
  */
 const kit = {
   options,
-  // The visitor's list. `items()` is undefined until it was read.
+  // The visitor's list. `items()` is undefined until the service has sent it.
   items: () => items?.filter((item) => keyOf(item) in keys),
   isSaved: (item) => keyOf(item) in keys,
   keyOf,
@@ -57,7 +57,7 @@ async function loadSecond(tries = 0) {
 }
 
 let second;
-/** @returns what page-kit.js returns */
+/** @returns the functions and classes of page-kit.js */
 const secondScript = () => (second ||= loadSecond());
 
 const bySecond =

@@ -4,7 +4,7 @@
 const texts = Object.create(null);
 const shopTexts = Object.create(null);
 
-/** @param names separated by `|`, as the texts of each language are */
+/** @param names separated by `|`, like the texts of each language */
 function addTexts(names, languages) {
   for (const language in languages) {
     const all = languages[language].split('|');

@@ -1,7 +1,7 @@
 // Requests, sessions and the back-off. Visits are sent again, too, after 503 or 429.
 net.fetch = async (url, init) => {
   for (let tries = 0; ; tries++) {
-    // Consent may have been withdrawn meanwhile.
+    // Consent may have been withdrawn during the wait.
     if (whyOff()) throw 0;
     const answer = await fetch(url, init);
     if (tries === 3 || ![429, 503].includes(answer.status)) return answer;
@@ -25,7 +25,7 @@ try {
   storage = localStorage;
 } catch {}
 storage ||= {};
-// What localStorage has refused, because it is forbidden or full.
+// Values that localStorage has refused, because it is forbidden or full.
 const unstored = {};
 
 /** @returns undefined if there is none, or its text is damaged */
@@ -82,7 +82,7 @@ async function sessionFor(isClick) {
   return next;
 }
 
-// The session after a 403, by which a tab learns that the visitor has logged in in another one.
+// The session that the service has refused because the visitor has logged in in another tab.
 let linked;
 function viaBackend() {
   const { id, owner } = who();
@@ -134,7 +134,7 @@ async function ask(path, body, key) {
       headers: { 'content-type': 'application/json', ...(key && { 'idempotency-key': key }) },
       body: text,
       signal: stop.signal,
-      // Browsers limit the keepalive bodies under way to 64 KiB.
+      // Browsers limit the keepalive bodies of all pending requests to 64 KiB.
       keepalive: key && text.length < 5000,
     });
     // A long list may take longer over a slow connection.
@@ -142,10 +142,10 @@ async function ask(path, body, key) {
     timer = setTimeout(() => stop.abort(), 12 * TIMEOUT);
     const { ok, status } = answer;
     const json = await answer.json().catch(() => ({}));
-    // A 200 of somebody else, like a shop's password page, is no answer.
+    // A 200 without our JSON, like a shop's password page, is no answer.
     if (ok && !(json.profileId || json.shareLink)) throw 0;
     const { code } = json;
-    // What is somebody else's by now.
+    // The session has changed during the request, so the answer may be another visitor's.
     if (who().id !== (sessionId || '')) return { status: 403, json: {}, isForeign: true };
     const isForeign =
       (isOwn && status === 401) || code === 'session_belongs_to_customer' || code === 'session_retired';

@@ -1,8 +1,8 @@
-// The second script, /<SCRIPT_NAME>-page.js: what few pages need. /wishlist.js imports it, and gives it `kit` (lazy.js).
-// Its files are put together as those of /wishlist.js are.
+// The second script, /<SCRIPT_NAME>-page.js, for the few pages with a list or a message. /wishlist.js imports it, and
+// gives it `kit` (lazy.js). ../scripts.ts joins its files.
 let kit;
 
-/** @returns functions, and by the names of elements the classes behind them: made with an element, painted with it */
+/** @returns functions, and by an element's name the class that builds and paints it */
 export default (given) => {
   kit = given;
   kit.addTexts(PAGE_NAMES, PAGE_TEXTS);

@@ -8,7 +8,7 @@ const PAGE_TEXTS = {
   es: 'Añadido a la lista de deseos|Quitado de la lista de deseos|Algo ha ido mal|Guardado|Deshacer|¿Añadir # a la lista de deseos?|Sí|No|Tu lista de deseos está vacía|Esta lista de deseos está vacía|La lista de deseos de otra persona|Quitar|Añadir al carrito|Añadir todo al carrito|Compartir|Enlace copiado|Agotado|Ya no está disponible|Cantidad: #|Mostrar más|Añadir a mi lista|antes|En el carrito|Ordenar por|Más recientes|Más antiguos|Nombre|Precio',
 };
 
-/** Keeps a name that is written from right to left, or stands in such a text, from moving what is around it. */
+/** Isolates a right-to-left name, or a name in a right-to-left text, so that the words around it keep their order. */
 const isolated = (value, around = '') =>
   /[\u0590-\u08ff]/.test(around + value) ? `\u2068${value}\u2069` : value;
 

@@ -15,7 +15,7 @@ wishlist-heart{min-width:var(--wl-size,44px)}
 li{grid-template:auto 1fr auto auto/1fr;border:0;padding:0}
 .i{width:100%;grid-row:auto}`);
 const numberSheet = new CSSStyleSheet();
-// A soft shadow of letters is too thin on a photo: these are laid over one another.
+// One soft shadow is too thin on a photo, so several are layered.
 numberSheet.replaceSync(
   `span[part=popular]{text-shadow:${Array(6).fill('0 0 2px var(--h)').join()},0 0 5px var(--h)}`,
 );
@@ -23,9 +23,9 @@ const MAX_ASKED = 100;
 
 // Product id → number, of all products that were asked for.
 const numbers = new Map();
-// All hearts with `popular`.
-const numbered = new Set();
-// The present request of <wishlist-popular>: its answer may have the numbers of hearts.
+// Hearts with `popular` → their items.
+const numbered = new Map();
+// The last request of <wishlist-popular>. Hearts wait for it, because its answer may have their numbers.
 let topAsked;
 let isNumbering;
 
@@ -48,28 +48,27 @@ async function askPopular(query) {
 }
 
 /** Shows a heart's number, after its paint(). Hearts that are added together need only one request. */
-function popular(heart) {
-  numbered.add(heart);
-  paintNumber(heart);
-  if (!numbers.has(heart.item().productId)) isNumbering ||= setTimeout(askNumbers, 20);
+function popular(heart, item = heart.item()) {
+  numbered.set(heart, item);
+  paintNumber(heart, item);
+  if (!numbers.has(item.productId)) isNumbering ||= setTimeout(askNumbers, 20);
 }
 
 async function askNumbers() {
   await topAsked;
   isNumbering = 0;
-  for (const heart of numbered) if (!heart.isConnected) numbered.delete(heart);
-  const ids = new Set([...numbered].map((heart) => heart.item().productId));
-  // In one order on each page, for caches.
+  for (const heart of numbered.keys()) if (!heart.isConnected) numbered.delete(heart);
+  const ids = new Set([...numbered.values()].map(({ productId }) => productId));
+  // Sorted, so that pages with the same products share a cached answer.
   const asked = [...ids].filter((id) => id && !numbers.has(id)).sort();
   for (const id of asked) numbers.set(id, 0);
   for (let i = 0; i < asked.length; i += MAX_ASKED)
     await askPopular(asked.slice(i, i + MAX_ASKED).map((id) => ['productId', id]));
-  for (const heart of numbered) paintNumber(heart);
+  for (const [heart, item] of numbered) paintNumber(heart, item);
 }
 
-function paintNumber(heart) {
+function paintNumber(heart, { productId, productTitle }) {
   const { make, text } = kit;
-  const { productId, productTitle } = heart.item();
   const wishers = heart.hasAttribute('popular') && numbers.get(productId);
   const shown = wishers ? wishers.toLocaleString(kit.languageOf(heart)) : '';
   if (!heart.number) {
@@ -99,7 +98,7 @@ class PopularList {
     root.append(this.heading, this.list);
   }
 
-  // A row is that of a friend's list: it has a heart, and can't be removed.
+  // Rows are like a friend's: each has a heart, and no button to remove it.
   isFriend() {
     return true;
   }
@@ -131,8 +130,7 @@ class PopularList {
   }
 
   row({ item, now }) {
-    const row = new Row(this, item);
-    row.paint(now);
+    const row = new Row(this, item, now);
     const heart = row.element.querySelector('wishlist-heart');
     // A product counts in any of its variants.
     for (const name of ['match', 'popular']) heart.setAttribute(name, 'product');
@@ -141,7 +139,7 @@ class PopularList {
   }
 }
 
-/** @returns for each product that is sold, its `item` and what `today` would return for it */
+/** @returns the `item` of each product that the shop sells, and its `now` as in today() */
 async function learn(products, host) {
   const { options, warn } = kit;
   try {
@@ -180,11 +178,9 @@ function learnFrom(products, answers) {
 
 async function learnFromShopify({ productHandle }) {
   try {
-    const answer = await window.fetch(`${kit.shopRoot()}products/${encodeURIComponent(productHandle)}.js`);
-    // It isn't sold any more.
-    if (answer.status === 404) return undefined;
-    const item = kit.fromShopify(await answer.json());
-    return learntOf({ ...item, currencyCode: window.Shopify.currency?.active });
+    const product = await shopifyProduct(productHandle);
+    if (!product) return undefined;
+    return learntOf({ ...kit.fromShopify(product), currencyCode: window.Shopify.currency?.active });
   } catch (error) {
     kit.warn(`no title of ${productHandle}: ${error.message}`);
     return undefined;

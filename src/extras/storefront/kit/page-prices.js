@@ -2,7 +2,7 @@
 
 /**
  * @returns by product: `price`, `compareAt`, `currency`, and `available`, which is null if the product isn't sold any
- *   more; nothing for a product of which nothing could be learnt
+ *   more; no entry for a product whose request failed
  */
 async function today(some) {
   const { options, warn } = kit;
@@ -43,13 +43,18 @@ function finderIn(answers) {
   };
 }
 
-async function askShopify(handle) {
+/** @returns undefined if the shop doesn't sell the product any more */
+async function shopifyProduct(handle) {
   const answer = await window.fetch(`${kit.shopRoot()}products/${encodeURIComponent(handle)}.js`);
-  if (answer.status === 404) return () => undefined;
-  if (!answer.ok) throw answer;
-  const product = await answer.json();
+  if (answer.status === 404) return undefined;
+  if (!answer.ok) throw Error(answer.status);
+  return answer.json();
+}
+
+async function askShopify(handle) {
+  const product = await shopifyProduct(handle);
   return ({ variantId, currencyCode }) => {
-    const found = variantId ? product.variants.find(({ id }) => String(id) === String(variantId)) : product;
+    const found = variantId ? product?.variants.find(({ id }) => String(id) === String(variantId)) : product;
     return (
       found && {
         price: kit.decimal(found.price / 100),

@@ -5,7 +5,8 @@ const isAvailable = ({ inventoryAvailable }, now = {}) =>
   now.available ?? (now.available !== null && inventoryAvailable !== false);
 
 class Row {
-  constructor(page, item) {
+  /** @param now what today() returned for the item, if anything */
+  constructor(page, item, now) {
     const { host } = page;
     const { productTitle, variantTitle, image, quantity } = item;
     const { make } = kit;
@@ -30,7 +31,7 @@ class Row {
       picture.replaceWith(make('span', { class: 'i', part: 'picture' })),
     );
     this.element = make('li', {}, picture, about, this.prices, this.actions);
-    this.paint();
+    this.paint(now);
   }
 
   add(name, act) {
@@ -55,7 +56,6 @@ class Row {
       .replace('{variant}', encodeURIComponent(variantId || ''));
   }
 
-  /** @param now what today() has learnt */
   paint(now) {
     const { make, text } = kit;
     const { host } = this.page;

@@ -51,7 +51,7 @@ function announce(message) {
   }, 50);
 }
 
-/** Says what became of a click, once the service has answered. @param error the service's, if it has refused */
+/** Shows or announces the result of a click, once the service has answered. @param error of a refusal */
 function say(element, name, error) {
   const message = kit.text(element, name);
   if (name === 'failed') toast(element, error ? `${message}: ${error}` : message);

@@ -5,13 +5,13 @@ class ListPage {
   constructor(host) {
     const { make, button, text } = kit;
     this.host = host;
-    // The code that the page's address has, null without one.
+    // The `code` in the page's address, or null.
     this.addressCode = null;
     this.shownCode = null;
     this.now = {};
     this.pages = 1;
     this.rows = new Map();
-    // Items that are on their way into the cart.
+    // Items that the cart is being asked to take.
     this.moving = new Set();
     const bar = (name, act) => button(`button ${name}`, text(host, name), act);
     this.heading = make('p', { part: 'friend' }, text(host, 'friend'));
@@ -23,9 +23,7 @@ class ListPage {
     this.list = make('ul', { role: 'list', part: 'list' });
     this.more = bar('more', () => this.showMore());
     this.mine = bar('mine', () => this.saveToMine());
-    this.all = bar('cart-all', () =>
-      this.cart(this.known.filter((item) => isAvailable(item, this.now[kit.keyOf(item)]))),
-    );
+    this.all = bar('cart-all', () => this.cart(this.known.filter((item) => this.isSold(item))));
     this.link = button('share', text(host, 'share'), () => this.share());
     this.field = make('input', { readonly: '', hidden: '', 'aria-label': text(host, 'share') });
     const root = host.shadowRoot;
@@ -43,7 +41,12 @@ class ListPage {
     return this.host.hasAttribute('code');
   }
 
-  /** A router may change the address and keep the element. An attribute that the shop has set stands. */
+  /** @returns whether the cart may take the item */
+  isSold(item) {
+    return isAvailable(item, this.now[kit.keyOf(item)]);
+  }
+
+  /** A router may change the address and keep the element. A `code` that the shop has set is kept. */
   readAddress() {
     const { host } = this;
     if (host.getAttribute('code') !== this.addressCode) return;
@@ -57,11 +60,10 @@ class ListPage {
     else host.removeAttribute('code');
   }
 
-  /** @returns undefined before it was read */
+  /** @returns undefined until the service has sent the list */
   items() {
     const code = this.host.getAttribute('code');
     if (code !== this.shownCode) {
-      // It is another list.
       this.shownCode = code;
       this.pages = 1;
       this.paintRows([]);
@@ -131,19 +133,21 @@ class ListPage {
     const hasAll = list.every(kit.isSaved);
     this.mine.textContent = kit.text(host, hasAll ? 'added' : 'mine');
     this.mine.setAttribute('aria-disabled', hasAll);
-    this.all.hidden ||=
-      !host.hasAttribute('cart') || !list.some((item) => isAvailable(item, this.now[kit.keyOf(item)]));
+    this.all.hidden ||= !host.hasAttribute('cart') || !list.some((item) => this.isSold(item));
     this.link.hidden ||= isFriend;
     this.field.hidden ||= this.link.hidden;
   }
 
   paintRows(shown) {
     const rows = shown.map((item) => {
-      const old = this.rows.get(kit.keyOf(item));
-      return old?.text === JSON.stringify(item) ? old : new Row(this, item);
+      const key = kit.keyOf(item);
+      const now = this.now[key];
+      const row = this.rows.get(key);
+      if (row?.text !== JSON.stringify(item)) return new Row(this, item, now);
+      if (row.now !== now) row.paint(now);
+      return row;
     });
     this.rows = new Map(rows.map((row) => [row.key, row]));
-    for (const row of rows) if (row.now !== this.now[row.key]) row.paint(this.now[row.key]);
     const { children } = this.list;
     if (rows.length !== children.length || rows.some(({ element }, i) => children[i] !== element))
       this.list.replaceChildren(...rows.map(({ element }) => element));
@@ -217,7 +221,7 @@ class ListPage {
       else if (isShopify) left.push(item);
     }
     if (left[0]) await move(left, () => addToShopify(left));
-    // Shopify refuses all if it can't have one of them.
+    // Shopify refuses all items of a request if it can't add one of them.
     if (left[1] && hasFailed && !moved.includes(left[0])) {
       hasFailed = false;
       for (const item of left) await move([item], () => addToShopify([item]));
@@ -249,7 +253,7 @@ class ListPage {
 
   saveToMine() {
     const { host } = this;
-    // The friend's newest item is sent last, so that it is the newest here, too.
+    // Sent from the oldest to the newest, so that the visitor's list has the friend's order.
     const missing = this.friend.filter((item) => !kit.isSaved(item)).map((item) => this.ownItem(item));
     if (missing[0] && kit.addItems(missing.reverse(), 'click', host)) toast(host, 'added');
   }

@@ -5,8 +5,8 @@ async function smartSave() {
   if (isPrivate()) return;
   for (const heart of elements) {
     const least = Number(heart.getAttribute('smart-save'));
-    const item = heart.item?.();
-    if (!least || !item?.productId || heart.isConsidered) continue;
+    const item = least && !heart.isConsidered && heart.item?.();
+    if (!item?.productId) continue;
     heart.isConsidered = true;
     const { productHandle, productTitle } = item;
     const visits = await api.count(productHandle);

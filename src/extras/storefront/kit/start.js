@@ -57,7 +57,7 @@ for (const [name, element] of Object.entries(ELEMENTS))
     warn(error);
   }
 
-/** Looks for what has happened elsewhere: in another tab, at a login, or on another device. */
+/** Looks for changes from elsewhere: from another tab, a login, or another device. */
 function lookAgain() {
   const { id } = cache;
   load();

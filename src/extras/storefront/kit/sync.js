@@ -1,6 +1,5 @@
-// Makes what is wished so, and reads what the page's elements need. Requests don't wait for one another. What fails is
-// tried again after a back-off of its own; if the service fails twice in a row, all waits. A hidden tab tries nothing
-// again.
+// Sends wishes, and reads the state of the page's elements. Requests don't wait for one another. Each failed request
+// has a back-off of its own; if the service fails twice in a row, all requests wait. A hidden tab retries nothing.
 const MAX_SENDING = 4;
 /** Milliseconds after which an answer is slow. */
 const SLOW = 1000;
@@ -22,7 +21,7 @@ function rest(name, wait) {
   rests[name] = { tries, until: performance.now() + wait(tries) };
 }
 
-/** Notes for the back-off and for `why` what became of a request. */
+/** Notes a request's result for the back-off and for `why`. */
 function note(name, { status, wait }) {
   off = !status && (navigator.onLine ? 'blocked' : 'offline');
   if (!wait) {
@@ -40,7 +39,7 @@ function sync() {
   refresh(isReady && 'other-tab').then(syncLater);
 }
 
-/** Sets the timer to the end of the next rest. What has ended was tried. */
+/** Sets the timer to the end of the next rest. sync() has already tried again if a rest has ended. */
 function syncLater() {
   clearTimeout(timer);
   const { service, ...others } = rests;
@@ -50,7 +49,7 @@ function syncLater() {
   if (waits[0]) timer = setTimeout(() => document.hidden || sync(), Math.min(...waits));
 }
 
-/** Tries at once what has failed, and forgets how often. @param names only these */
+/** Retries failed requests now, and resets their back-off. @param names keys of `rests` */
 function hurry(names = Object.keys(rests)) {
   for (const name of names) delete rests[name];
   sync();
@@ -83,7 +82,7 @@ async function send() {
   }
 }
 
-/** Runs the work unless another tab does. navigator.locks needs https and cookies; what it guards is safe without. */
+/** Runs the work unless another tab does. navigator.locks needs https and cookies; without it both tabs may, safely. */
 async function alone(k, work) {
   const run = (lock) => (lock ? work() : rest(k, () => SLOW));
   try {

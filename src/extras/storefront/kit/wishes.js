@@ -1,7 +1,7 @@
-// What this browser wants to be saved, and what it knows to be saved. A wish states what a product should be until the
-// service has confirmed it; the last one of a product wins. Maps in memory are what counts. localStorage has a copy, if
-// it takes one, for the next page and, by its `storage` events, for other tabs. (A BroadcastChannel would keep pages out
-// of bfcache.)
+// The wishes of this browser, and the products that it knows to be saved. A wish adds or removes a product, and lasts
+// until the service has confirmed it; a product's last wish wins. Maps in memory are authoritative. localStorage has a
+// copy, unless it is forbidden or full, for the next page and, by its `storage` events, for other tabs. (A
+// BroadcastChannel would keep pages out of bfcache.)
 const CACHE = 'wishmeter_list';
 const WISH = 'wishmeter_wish_';
 /** In place of a variant's id: all variants of the product. Nothing is added under it. */
@@ -25,7 +25,7 @@ const isAll = (k) => k === allOf(k);
 // By product key: `k`, `id` (the session; empty before there is one), `owner` (the customer), `item` for /item/add, or
 // `gone` for /item/remove, `key` (the Idempotency-Key).
 const wishes = new Map();
-/** The element of a click, by the wish's `key`: it says what became of the click. */
+/** The element of a click, by the wish's `key`: it shows the click's result. */
 const clicked = new Map();
 // `id` is the session, `keys` the saved products that are known, `count` the number of items at the service, if it is
 // known, since `at`.
@@ -48,7 +48,7 @@ const touch = (k) => {
 // The last change that the read list may lack.
 let additions = 0;
 
-/** The service may know better: asks again. */
+/** Makes the next sync() ask the service again. */
 function forgetAnswers() {
   answered.clear();
   additions = ++changes;
@@ -69,7 +69,7 @@ function drop({ k, key }) {
   clicked.delete(key);
 }
 
-/** Takes over what an earlier page or another tab has stored. */
+/** Loads the cache and the wishes that an earlier page or another tab has stored. */
 function load() {
   const { id } = who();
   if (cache?.id !== id) {
